@@ -1,0 +1,1 @@
+"""Online Continual Graph Learning."""

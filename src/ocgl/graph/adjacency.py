@@ -1,0 +1,173 @@
+"""Undirected adjacency that only grows: one contiguous row per node in a shared pool.
+
+A row that is full moves to one half as large again, and the room it leaves is given to the next row of that size,
+so an edge costs amortised O(1) and nothing is ever rebuilt. Rows stay sorted by arrival.
+"""
+
+import numpy as np
+
+from ocgl.graph.growable import Growable
+from ocgl.kernels import inlined, kernel
+from ocgl.types import AnyArray, IntArray, PositionArray
+
+_CLASSES = 60
+_NONE = 255  # size class of a node without a row
+
+
+@inlined
+def capacity(size_class: int) -> int:
+    """Give the row length of a size class: 4, 6, 8, 12, 16, 24, ..."""
+    base = 4 << (size_class >> 1)
+    return base + (base >> 1) * (size_class & 1)
+
+
+@inlined
+def _take(pool: PositionArray, free: IntArray, size_class: int) -> np.int64:
+    """Give the start of a row of this class, or -1 when the pool has no room left."""
+    start: np.int64 = free[size_class]
+    if start >= 0:
+        free[size_class] = np.int64(pool[start]) | (np.int64(pool[start + 1]) << 31)
+        if free[size_class] == (1 << 62) - 1:
+            free[size_class] = -1
+        return start
+    start = free[_CLASSES]
+    if start + capacity(size_class) > len(pool):
+        return np.int64(-1)
+    free[_CLASSES] = start + capacity(size_class)
+    return start
+
+
+@inlined
+def _give(pool: PositionArray, free: IntArray, size_class: int, start: int) -> None:
+    following = free[size_class] if free[size_class] >= 0 else (1 << 62) - 1
+    pool[start] = following & 0x7FFFFFFF
+    pool[start + 1] = following >> 31
+    free[size_class] = start
+
+
+@inlined
+def _append(
+    start: IntArray,
+    degree: PositionArray,
+    size_class: AnyArray,
+    pool: PositionArray,
+    free: IntArray,
+    node: int,
+    neighbor: int,
+    expected: int,
+) -> bool:
+    used = degree[node]
+    own = size_class[node]
+    if own == 255 or used == capacity(own):
+        wanted = 0 if own == 255 else own + 1
+        while capacity(wanted) < expected:
+            wanted += 1
+        row = _take(pool, free, wanted)
+        if row < 0:
+            return False
+        if own != 255:
+            old = start[node]
+            for i in range(used):
+                pool[row + i] = pool[old + i]
+            _give(pool, free, own, old)
+        start[node] = row
+        size_class[node] = wanted
+    pool[start[node] + used] = neighbor
+    degree[node] = used + 1
+    return True
+
+
+@kernel
+def _insert(
+    start: IntArray,
+    degree: PositionArray,
+    size_class: AnyArray,
+    pool: PositionArray,
+    free: IntArray,
+    later: PositionArray,
+    earlier: PositionArray,
+    done: int,
+) -> int:
+    """Add half edges 2i (later: earlier) and 2i + 1 from `done` on; stop early when the pool is full."""
+    for half in range(done, 2 * len(later)):
+        i = half >> 1
+        if half & 1:
+            fits = _append(start, degree, size_class, pool, free, earlier[i], later[i], 0)
+        else:
+            run = i
+            while size_class[later[i]] == 255 and run < len(later) and later[run] == later[i]:
+                run += 1
+            fits = _append(start, degree, size_class, pool, free, later[i], earlier[i], run - i)
+        if not fits:
+            return half
+    return 2 * len(later)
+
+
+class Adjacency:
+    """Neighbours of each node, in order of arrival.
+
+    >>> graph = Adjacency()
+    >>> graph.add_nodes(3)
+    >>> graph.add_edges(np.array([1, 2, 2], np.int32), np.array([0, 0, 1], np.int32))
+    >>> graph.neighbors(0).tolist()
+    [1, 2]
+    """
+
+    def __init__(self) -> None:
+        self._start = Growable(np.int64)
+        self._degree = Growable(np.int32)
+        self._class = Growable(np.uint8)
+        self._pool = Growable(np.int32)
+        self._free = np.full(_CLASSES + 1, -1, np.int64)
+        self._free[_CLASSES] = 0
+        self.edges = 0
+
+    def __len__(self) -> int:
+        return len(self._degree)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in use, free rows included."""
+        nodes = self._start.nbytes + self._degree.nbytes + self._class.nbytes
+        return nodes + int(self._free[_CLASSES]) * 4
+
+    @property
+    def arrays(self) -> tuple[IntArray, PositionArray, PositionArray]:
+        """Row starts, degrees and the pool, as the sampling kernel reads them."""
+        return self._start.reserved, self._degree.reserved, self._pool.reserved
+
+    def add_nodes(self, count: int) -> None:
+        """Append nodes without edges."""
+        self._start.extend(np.full(count, -1, np.int64))
+        self._degree.extend(np.zeros(count, np.int32))
+        self._class.extend(np.full(count, _NONE, np.uint8))
+
+    def add_edges(self, later: PositionArray, earlier: PositionArray) -> None:
+        """Add new edges, sorted by (later, earlier) end; both ends are nodes, later > earlier."""
+        done = 0
+        while True:
+            done = _insert(
+                self._start.rows,
+                self._degree.rows,
+                self._class.rows,
+                self._pool.reserved,
+                self._free,
+                later,
+                earlier,
+                done,
+            )
+            if done == 2 * len(later):
+                break
+            self._pool.reserve(len(self._pool.reserved) + (1 << 16))
+        self.edges += len(later)
+
+    def neighbors(self, node: int) -> PositionArray:
+        """Copy the neighbours of a node."""
+        begin = int(self._start.rows[node])
+        row: PositionArray = self._pool.reserved[begin : begin + int(self._degree.rows[node])]
+        return row.copy()
+
+    def degrees(self, nodes: PositionArray | IntArray) -> PositionArray:
+        """Give the degrees of nodes."""
+        found: PositionArray = self._degree.rows[nodes]
+        return found

@@ -1,0 +1,207 @@
+"""Tables of feature rows, dense or sparse, that grow and are summed over neighbourhoods."""
+
+from typing import Protocol
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from ocgl.errors import NotFiniteError, WrongWidthError
+from ocgl.graph.aggregation import dense_rows, sparse_rows
+from ocgl.graph.growable import Growable
+from ocgl.types import FloatArray, IntArray, PositionArray, Rows
+
+
+class Table(Protocol):
+    """Feature rows by position."""
+
+    width: int
+    sparse: bool
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        ...
+
+    @property
+    def row_bound(self) -> int:
+        """The most bytes a row can have."""
+        ...
+
+    def bytes_of(self, nodes: PositionArray) -> int:
+        """Count the bytes of these rows."""
+        ...
+
+    def append(self, rows: Rows) -> None:
+        """Add checked rows at the end."""
+        ...
+
+    def take(self, nodes: PositionArray) -> Rows:
+        """Copy rows."""
+        ...
+
+    def aggregate(
+        self,
+        nodes: PositionArray,
+        indptr: IntArray,
+        indices: PositionArray,
+        edge: FloatArray,
+        own: FloatArray,
+        rows: int,
+    ) -> FloatArray:
+        """Sum neighbours' rows as `aggregation.dense_rows` does."""
+        ...
+
+
+class DenseTable:
+    """Rows of float32."""
+
+    sparse = False
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._rows = Growable(np.float32, width)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._rows.nbytes
+
+    @property
+    def row_bound(self) -> int:
+        """The bytes of a row."""
+        return 4 * self.width
+
+    def bytes_of(self, nodes: PositionArray) -> int:
+        """Count the bytes of these rows."""
+        return len(nodes) * self.row_bound
+
+    def append(self, rows: Rows) -> None:
+        """Add checked rows at the end."""
+        self._rows.extend(rows)
+
+    def take(self, nodes: PositionArray) -> Rows:
+        """Copy rows."""
+        rows: FloatArray = self._rows.rows[nodes]
+        return rows
+
+    def aggregate(
+        self,
+        nodes: PositionArray,
+        indptr: IntArray,
+        indices: PositionArray,
+        edge: FloatArray,
+        own: FloatArray,
+        rows: int,
+    ) -> FloatArray:
+        """Sum neighbours' rows."""
+        return dense_rows(self._rows.rows, nodes, indptr, indices, edge, own, rows)
+
+
+class SparseTable:
+    """Rows of which only the nonzero entries are kept (CSR)."""
+
+    sparse = True
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._starts = Growable(np.int64)
+        self._starts.extend(np.zeros(1, np.int64))
+        self._columns = Growable(np.int32)
+        self._values = Growable(np.float32)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._starts.nbytes + self._columns.nbytes + self._values.nbytes
+
+    @property
+    def row_bound(self) -> int:
+        """The bytes of a full row."""
+        return 8 * self.width + 8
+
+    def bytes_of(self, nodes: PositionArray) -> int:
+        """Count the bytes of these rows."""
+        starts = self._starts.rows
+        return int((starts[nodes + 1] - starts[nodes]).sum()) * 8 + 8 * len(nodes)
+
+    def append(self, rows: Rows) -> None:
+        """Add checked rows at the end."""
+        assert not isinstance(rows, np.ndarray)
+        self._starts.extend(rows.indptr[1:].astype(np.int64) + self._starts.rows[-1])
+        self._columns.extend(rows.indices)
+        self._values.extend(rows.data)
+
+    def take(self, nodes: PositionArray) -> Rows:
+        """Copy rows."""
+        whole = csr_array(
+            (self._values.rows, self._columns.rows, self._starts.rows), shape=(len(self), self.width), copy=False
+        )
+        return whole[nodes]
+
+    def aggregate(
+        self,
+        nodes: PositionArray,
+        indptr: IntArray,
+        indices: PositionArray,
+        edge: FloatArray,
+        own: FloatArray,
+        rows: int,
+    ) -> FloatArray:
+        """Sum neighbours' rows into dense ones."""
+        return sparse_rows(
+            self._starts.rows,
+            self._columns.rows,
+            self._values.rows,
+            self.width,
+            nodes,
+            indptr,
+            indices,
+            edge,
+            own,
+            rows,
+        )
+
+
+def make_table(width: int, sparse: bool) -> Table:
+    """Make an empty table."""
+    return SparseTable(width) if sparse else DenseTable(width)
+
+
+def table_of(rows: Rows) -> Table:
+    """Make a table of these rows."""
+    table = make_table(rows.shape[1], issparse(rows))
+    table.append(rows)
+    return table
+
+
+def checked_rows(rows: object, count: int, width: int | None, sparse: bool | None) -> Rows:
+    """Bring rows to float32 (dense, or CSR), or say by name what is wrong with them."""
+    if issparse(rows):
+        given: Rows = csr_array(rows, dtype=np.float32)
+        values = given.data
+    else:
+        given = values = np.ascontiguousarray(rows, dtype=np.float32)
+    if given.ndim != 2 or given.shape[0] != count:
+        raise WrongWidthError(f"features of shape {given.shape} given for {count} nodes")
+    if width is not None and given.shape[1] != width:
+        raise WrongWidthError(f"features of width {given.shape[1]} given, the graph's have width {width}")
+    if not np.isfinite(values).all():
+        bad = np.unique(np.nonzero(~np.isfinite(_dense(given)))[0])
+        raise NotFiniteError(f"features of rows {bad[:5].tolist()} contain NaN or infinity")
+    if sparse is None or sparse == issparse(given):
+        return given
+    return csr_array(given) if sparse else _dense(given)
+
+
+def _dense(rows: Rows) -> FloatArray:
+    return rows if isinstance(rows, np.ndarray) else rows.toarray().astype(np.float32)

@@ -1,0 +1,183 @@
+"""What one batch may see of the graph."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+
+from ocgl.errors import EmptyBatchError, GraphError
+from ocgl.graph.aggregation import ONES
+from ocgl.graph.features import Table, checked_rows, table_of
+from ocgl.graph.look import Cost, Look, look_bytes
+from ocgl.graph.sampling import mean_weights, sym_weights
+from ocgl.types import AnyArray, FloatArray, IntArray, PositionArray, Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One step of message passing: the first `rows` of `inputs` nodes receive from their sampled neighbours."""
+
+    indptr: IntArray
+    indices: PositionArray
+    edge: FloatArray
+    own: FloatArray
+    rows: int
+    inputs: int
+
+
+@dataclass(frozen=True, eq=False)
+class Neighborhood:
+    """Seeds first, then the nodes reached hop by hop; the sampled edges of every node before the last hop.
+
+    `sizes[h]` nodes lie within h hops, so what layer l of L needs is always a prefix: it reads the nodes within
+    L - l + 1 hops and writes those within L - l. The same edges serve at every layer; a node of the last hop has
+    its self-loop only. `edge` and `own` are the aggregation weights (empty: all one).
+    """
+
+    sizes: tuple[int, ...]
+    indptr: IntArray
+    indices: PositionArray
+    edge: FloatArray
+    own: FloatArray
+    nodes: PositionArray
+    table: Table
+    cost: Cost
+
+    @property
+    def seeds(self) -> int:
+        """How many nodes are asked about."""
+        return self.sizes[0]
+
+    @property
+    def hops(self) -> int:
+        """How far the look went."""
+        return len(self.sizes) - 1
+
+    @property
+    def width(self) -> int:
+        """The number of features."""
+        return self.table.width
+
+    @cached_property
+    def aggregated(self) -> FloatArray:
+        """Raw features summed over the first step of message passing, for all nodes before the last hop.
+
+        Computed once and kept: every pass on a batch, and every layer's linear map, starts from here.
+        """
+        return self.table.aggregate(self.nodes, self.indptr, self.indices, self.edge, self.own, len(self.indptr) - 1)
+
+    def block(self, layer: int) -> Block:
+        """Give the message passing of a layer, counted from 1."""
+        rows = self.sizes[self.hops - layer]
+        return Block(self.indptr, self.indices, self.edge, self.own, rows, self.sizes[self.hops - layer + 1])
+
+    def rows(self) -> Rows:
+        """Copy the feature rows of all nodes."""
+        return self.table.take(self.nodes)
+
+    def own_rows(self) -> Rows:
+        """Copy the feature rows of the seeds."""
+        return self.table.take(self.nodes[: self.seeds])
+
+    def detached(self) -> "Neighborhood":
+        """Copy into a neighbourhood that holds its own rows, to be sent where there is no store."""
+        arrays = self.arrays()
+        return from_arrays(arrays)
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Give everything as plain arrays; `from_arrays` takes them back bit-equal."""
+        rows = self.rows()
+        features: dict[str, AnyArray] = (
+            {"x": rows}
+            if isinstance(rows, np.ndarray)
+            else {
+                "x_data": rows.data,
+                "x_indices": rows.indices,
+                "x_indptr": rows.indptr,
+                "x_shape": np.array(rows.shape),
+            }
+        )
+        return features | {
+            "sizes": np.array(self.sizes),
+            "indptr": self.indptr,
+            "indices": self.indices,
+            "edge": self.edge,
+            "own": self.own,
+        }
+
+
+def weigh(
+    look: Look, sizes: IntArray, indptr: IntArray, indices: PositionArray, store_degrees: PositionArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Give the weights of the sampled edges and of the expanded nodes themselves."""
+    if look.norm == "sum" or look.hops == 0:
+        return ONES, ONES
+    if store_degrees is not None:
+        degrees = store_degrees.astype(np.int64) + 1
+    else:
+        degrees = np.ones(int(sizes[-1]), np.int64)
+        degrees[: len(indptr) - 1] += np.diff(indptr)
+    if look.norm == "mean":
+        if store_degrees is not None:
+            raise GraphError("the mean is over the sampled neighbours; degrees='store' goes with norm='sym'")
+        return mean_weights(indptr, degrees)
+    return sym_weights(indptr, indices, degrees)
+
+
+def touched(table: Table, nodes: PositionArray, indptr: IntArray) -> Cost:
+    """Count what a look read."""
+    edges = int(indptr[-1])
+    return Cost(len(nodes), edges, look_bytes(table.bytes_of(nodes), edges, len(indptr) - 1))
+
+
+def from_arrays(arrays: dict[str, AnyArray]) -> Neighborhood:
+    """Take a neighbourhood from outside (no store), checked.
+
+    Keys: `x` or `x_data`, `x_indices`, `x_indptr`, `x_shape` (rows of all nodes, seeds first), `sizes` (nodes
+    within 0, 1, ... hops), `indptr` and `indices` (sampled neighbours, local), `edge` and `own` (weights).
+    """
+    from scipy.sparse import csr_array
+
+    sizes = tuple(int(s) for s in arrays["sizes"])
+    if not sizes or sizes[0] < 1:
+        raise EmptyBatchError("a neighbourhood without seeds")
+    if "x" in arrays:
+        given: object = arrays["x"]
+    else:
+        shape = cast(tuple[int, int], tuple(int(s) for s in arrays["x_shape"]))
+        given = csr_array((arrays["x_data"], arrays["x_indices"], arrays["x_indptr"]), shape=shape)
+    table = table_of(checked_rows(given, sizes[-1], None, None))
+    nodes = np.arange(sizes[-1], dtype=np.int32)
+    indptr = np.ascontiguousarray(arrays["indptr"], np.int64)
+    indices = np.ascontiguousarray(arrays["indices"], np.int32)
+    _check_shape(sizes, indptr, indices)
+    edge = np.ascontiguousarray(arrays["edge"], np.float32)
+    own = np.ascontiguousarray(arrays["own"], np.float32)
+    if len(own) and (len(own) != len(indptr) - 1 or len(edge) != len(indices)):
+        raise GraphError("one weight is needed for each edge and each expanded node, or none at all")
+    return Neighborhood(sizes, indptr, indices, edge, own, nodes, table, touched(table, nodes, indptr))
+
+
+def isolated(rows: Rows, hops: int) -> Neighborhood:
+    """Make a neighbourhood of nodes without neighbours: message passing leaves only their self-loops."""
+    count = rows.shape[0]
+    table = table_of(rows)
+    nodes = np.arange(count, dtype=np.int32)
+    indptr = np.zeros(count + 1, np.int64)
+    sizes = (count,) * (hops + 1)
+    empty = np.empty(0, np.int32)
+    return Neighborhood(sizes, indptr, empty, ONES, ONES, nodes, table, touched(table, nodes, indptr))
+
+
+def _check_shape(sizes: tuple[int, ...], indptr: IntArray, indices: PositionArray) -> None:
+    hops = len(sizes) - 1
+    expanded = sizes[-2] if hops else 0
+    if list(sizes) != sorted(sizes) or len(indptr) != expanded + 1 or indptr[0] != 0:
+        raise GraphError("sizes and indptr of the neighbourhood do not fit each other")
+    if (np.diff(indptr) < 0).any() or indptr[-1] != len(indices):
+        raise GraphError("indptr and indices of the neighbourhood do not fit each other")
+    for hop in range(hops):
+        row = indices[indptr[sizes[hop - 1] if hop else 0] : indptr[sizes[hop]]]
+        if len(row) and (row.min() < 0 or row.max() >= sizes[hop + 1]):
+            raise GraphError(f"an edge of hop {hop + 1} leaves the nodes within that many hops")

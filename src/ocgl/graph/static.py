@@ -1,0 +1,199 @@
+"""A whole graph at rest, as datasets give it and streams take it apart."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import issparse
+
+from ocgl.errors import GraphError
+from ocgl.graph.features import checked_rows
+from ocgl.kernels import kernel
+from ocgl.types import AnyArray, DoubleArray, IntArray, PositionArray, Rows
+
+
+@kernel
+def _fill(ends: IntArray, others: IntArray, cursor: IntArray, indices: PositionArray) -> None:
+    for i in range(len(ends)):
+        indices[cursor[ends[i]]] = others[i]
+        cursor[ends[i]] += 1
+
+
+@kernel
+def _sort_rows(indptr: IntArray, indices: PositionArray) -> None:
+    for v in range(len(indptr) - 1):
+        indices[indptr[v] : indptr[v + 1]].sort()
+
+
+def symmetric_csr(edge_index: AnyArray, nodes: int) -> tuple[IntArray, PositionArray]:
+    """Give both directions of every distinct edge, without self-loops, rows sorted."""
+    low, high = np.minimum(*edge_index), np.maximum(*edge_index)
+    keys = low[low != high].astype(np.int64) * nodes + high[low != high]
+    del low, high
+    keys.sort()
+    keys = keys[np.concatenate(([True], keys[1:] != keys[:-1]))] if len(keys) else keys
+    low, high = keys // nodes, keys % nodes
+    del keys
+    degree = np.bincount(low, minlength=nodes) + np.bincount(high, minlength=nodes)
+    indptr = np.concatenate(([0], np.cumsum(degree))).astype(np.int64)
+    indices = np.empty(int(indptr[-1]), np.int32)
+    cursor = indptr[:-1].copy()
+    _fill(low, high, cursor, indices)
+    _fill(high, low, cursor, indices)
+    _sort_rows(indptr, indices)
+    return indptr, indices
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """An undirected graph without self-loops or duplicate edges, as symmetric CSR.
+
+    `x` may be missing (structure alone), `y` is -1 where the label is unknown. `notes` say what a reader of a
+    number must know (made-up time, structure only, ...).
+    """
+
+    name: str
+    indptr: IntArray
+    indices: PositionArray
+    y: IntArray
+    x: Rows | None = None
+    time: DoubleArray | None = None
+    domain: IntArray | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("y", "time", "domain"):
+            column = getattr(self, name)
+            if column is not None and column.shape != (self.nodes,):
+                raise GraphError(f"{name} has shape {column.shape}, the graph has {self.nodes} nodes")
+        if self.x is not None and self.x.shape[0] != self.nodes:
+            raise GraphError(f"{self.x.shape[0]} feature rows given for {self.nodes} nodes")
+
+    @classmethod
+    def from_edges(
+        cls,
+        name: str,
+        edge_index: AnyArray,
+        y: AnyArray,
+        x: object = None,
+        time: AnyArray | None = None,
+        domain: AnyArray | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> "Graph":
+        """Build from a 2 x E list of edges in any direction, with or without duplicates and self-loops.
+
+        >>> Graph.from_edges("toy", np.array([[0, 1, 1], [1, 0, 1]]), np.array([0, 1])).edges
+        1
+        """
+        labels = np.asarray(y)
+        if edge_index.ndim != 2 or edge_index.shape[0] != 2 or not np.issubdtype(edge_index.dtype, np.integer):
+            raise GraphError(f"edge_index must be integers of shape (2, E), not {edge_index.dtype} {edge_index.shape}")
+        if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or (labels.size and labels.min() < -1):
+            raise GraphError("y must be a flat array of integers from 0, or -1 where unknown")
+        if edge_index.size and (edge_index.min() < 0 or edge_index.max() >= len(labels)):
+            raise GraphError(f"edge_index names a node outside 0..{len(labels) - 1}")
+        indptr, indices = symmetric_csr(edge_index, len(labels))
+        return cls(
+            name,
+            indptr,
+            indices,
+            labels.astype(np.int64),
+            None if x is None else checked_rows(x, len(labels), None, None),
+            None if time is None else np.asarray(time, np.float64),
+            None if domain is None else np.asarray(domain, np.int64),
+            notes,
+        )
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes."""
+        return len(self.indptr) - 1
+
+    @property
+    def edges(self) -> int:
+        """How many undirected edges."""
+        return len(self.indices) // 2
+
+    @property
+    def width(self) -> int:
+        """How many features, 0 without any."""
+        return 0 if self.x is None else int(self.x.shape[1])
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the features are kept as sparse rows."""
+        return bool(issparse(self.x))
+
+    @cached_property
+    def classes(self) -> int:
+        """How many different labels occur."""
+        return len(np.unique(self.y[self.y >= 0]))
+
+    def columns(self) -> dict[str, AnyArray]:
+        """Give everything as plain arrays, in a fixed order; `from_columns` takes them back."""
+        columns: dict[str, AnyArray] = {"indptr": self.indptr, "indices": self.indices, "y": self.y}
+        if isinstance(self.x, np.ndarray):
+            columns["x"] = self.x
+        elif self.x is not None:
+            shape = np.array(self.x.shape, np.int64)
+            columns |= {"x_data": self.x.data, "x_indices": self.x.indices, "x_indptr": self.x.indptr, "x_shape": shape}
+        if self.time is not None:
+            columns["time"] = self.time
+        if self.domain is not None:
+            columns["domain"] = self.domain
+        return columns
+
+    @classmethod
+    def from_columns(cls, name: str, columns: dict[str, AnyArray], notes: tuple[str, ...] = ()) -> "Graph":
+        """Take arrays as `columns` gives them."""
+        return cls(
+            name,
+            columns["indptr"],
+            columns["indices"],
+            columns["y"],
+            sparse_or_dense(columns),
+            columns.get("time"),
+            columns.get("domain"),
+            notes,
+        )
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Identify the graph by what it holds: edges, features, labels, times, domains."""
+        digest = hashlib.sha256()
+        for name, column in self.columns().items():
+            digest.update(f"{name}:{column.dtype.str}:{column.shape};".encode())
+            digest.update(np.ascontiguousarray(column).data.cast("B"))
+        return digest.hexdigest()
+
+    def induced(self, nodes: IntArray) -> "Graph":
+        """Give the subgraph of these nodes, renumbered in the given order."""
+        new = np.full(self.nodes, -1, np.int64)
+        new[nodes] = np.arange(len(nodes))
+        sources = np.repeat(new, np.diff(self.indptr))
+        targets = new[self.indices]
+        kept = (sources >= 0) & (targets > sources)
+        indptr, indices = symmetric_csr(np.stack([sources[kept], targets[kept]]), len(nodes))
+        return replace(
+            self,
+            indptr=indptr,
+            indices=indices,
+            y=self.y[nodes],
+            x=None if self.x is None else self.x[nodes],
+            time=None if self.time is None else self.time[nodes],
+            domain=None if self.domain is None else self.domain[nodes],
+        )
+
+
+def sparse_or_dense(columns: dict[str, AnyArray]) -> Rows | None:
+    """Give the features among some arrays: `x`, or `x_data`, `x_indices`, `x_indptr`, `x_shape`."""
+    if "x" in columns:
+        return columns["x"]
+    if "x_data" not in columns:
+        return None
+    from scipy.sparse import csr_array
+
+    parts = (columns["x_data"], columns["x_indices"], columns["x_indptr"])
+    rows, width = (int(side) for side in columns["x_shape"])
+    return csr_array(parts, shape=(rows, width), copy=False)
