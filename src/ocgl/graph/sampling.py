@@ -34,7 +34,7 @@ def _draw(state: np.uint64, degree: int, cap: int, picks: IntArray) -> None:
         pick = below(mix(state), last + 1)
         for i in range(taken):
             if picks[i] == pick:
-                pick = last
+                pick = np.int64(last)
                 break
         picks[taken] = pick
 

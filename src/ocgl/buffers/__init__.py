@@ -1,0 +1,6 @@
+"""What replay remembers."""
+
+from ocgl.buffers.reservoir import Reservoir
+from ocgl.buffers.vectors import VectorBuffer
+
+__all__ = ["Reservoir", "VectorBuffer"]

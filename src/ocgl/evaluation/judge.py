@@ -1,0 +1,125 @@
+"""The judge: holds the held-out labels and the task boundaries, asks for predictions, never teaches."""
+
+from typing import Protocol
+
+import numpy as np
+
+from ocgl.errors import ConfigError
+from ocgl.evaluation.metrics import Metric, anytime, average_anytime, average_forgetting, average_performance
+from ocgl.state import State
+from ocgl.streams import TEST, VALIDATION, Step, Stream
+from ocgl.types import DoubleArray, IntArray, Json
+
+
+class Predict(Protocol):
+    """Answers with a label for each node; `candidates` are given in task-incremental streams only."""
+
+    def __call__(self, ids: IntArray, candidates: IntArray | None = None, /) -> IntArray:
+        """Predict."""
+        ...
+
+
+class _HeldOut:
+    """Held-out nodes of a role in order of arrival: those that have arrived are always a prefix."""
+
+    def __init__(self, stream: Stream, role: int) -> None:
+        nodes = stream.held_out(role)
+        self.ids: IntArray = nodes[stream.scored[nodes] >= 0]
+        self.task = stream.scored[self.ids]
+        self.truth = stream.graph.y[self.ids].copy()
+        self.arrived = np.searchsorted(stream.position[self.ids], stream.cuts, side="left")
+
+
+class Judge:
+    """Scores a learner on a stream.
+
+    After every `every`-th step (and after the last of each task) the arrived validation nodes of the tasks seen so
+    far; after each task the row of the performance matrix, on the arrived test nodes. A prefix for tuning is
+    judged with `test=False`: test nodes are then not even held.
+    """
+
+    def __init__(self, stream: Stream, metric: str = "accuracy", every: int = 1, test: bool = True) -> None:
+        if every < 1:
+            raise ConfigError(f"eval_every must be positive, not {every}")
+        self._stream = stream
+        self.metric = Metric.parse(metric)
+        self.every = every
+        self._validation = _HeldOut(stream, VALIDATION)
+        self._test = _HeldOut(stream, TEST) if test else None
+        self._steps: list[int] = []
+        self._scores: list[DoubleArray] = []
+        self.matrix: DoubleArray = np.full((stream.tasks, stream.tasks), np.nan)
+        self._tried: IntArray = np.zeros(len(stream), np.int64)
+        self._right: IntArray = np.zeros(len(stream), np.int64)
+
+    def before(self, step: Step, predicted: IntArray) -> None:
+        """Note how many labels of a step were predicted right before they were learned (prequential accuracy)."""
+        labels = self._stream.labels_at(step.index)
+        assert labels is not None
+        self._tried[step.index] = len(predicted)
+        self._right[step.index] = int((predicted == labels.labels).sum())
+
+    def after(self, step: Step, predict: Predict) -> float | None:
+        """Ask what is due after a step. Gives AP_t when the validation nodes were asked."""
+        ended = np.nonzero(self._stream.ends == step.index)[0]
+        due = (step.index + 1) % self.every == 0 or len(ended) > 0 or step.index + 1 == len(self._stream)
+        if due:
+            self._steps.append(step.index)
+            self._scores.append(self._ask(self._validation, step.index, predict))
+        if len(ended) and self._test is not None:
+            self.matrix[ended] = self._ask(self._test, step.index, predict)
+        return float(anytime(self._scores[-1][None])[0]) if due else None
+
+    def _ask(self, held: _HeldOut, step: int, predict: Predict) -> DoubleArray:
+        arrived = int(held.arrived[step])
+        asked = np.nonzero(self._stream.starts[held.task[:arrived]] <= step)[0]
+        ids = held.ids[asked]
+        predicted = predict(ids, self._stream.candidates(ids))
+        return self.metric.per_task(predicted, held.truth[asked], held.task[asked], self._stream.tasks)
+
+    @property
+    def steps(self) -> IntArray:
+        """The steps after which validation nodes were asked."""
+        return np.array(self._steps, np.int64)
+
+    @property
+    def scores(self) -> DoubleArray:
+        """Their scores per task (steps x tasks), nan for tasks not seen."""
+        return np.array(self._scores).reshape(-1, self._stream.tasks)
+
+    @property
+    def anytime(self) -> DoubleArray:
+        """AP_t of those steps."""
+        return anytime(self.scores)
+
+    @property
+    def prequential(self) -> tuple[IntArray, IntArray]:
+        """Labels tried and predicted right, step by step."""
+        return self._tried, self._right
+
+    def result(self) -> Json:
+        """Give AP, AF (by the formula), AF_T (as printed in the paper), AAP and prequential accuracy, in percent."""
+        tasks = self._stream.tasks
+        figures = {
+            "AP": average_performance(self.matrix),
+            "AF": average_forgetting(self.matrix, tasks - 1),
+            "AF_T": average_forgetting(self.matrix, tasks),
+            "AAP": average_anytime(self.scores),
+            "AP_validation": average_performance(self.scores) if self._scores else float("nan"),
+            "prequential": self._right.sum() / self._tried.sum() if self._tried.any() else float("nan"),
+        }
+        return {name: None if np.isnan(value) else 100 * float(value) for name, value in figures.items()}
+
+    def state(self) -> State:
+        """Give all scores so far."""
+        arrays = {"steps": self.steps, "scores": self.scores, "matrix": self.matrix}
+        return State(arrays | {"tried": self._tried, "right": self._right})
+
+    def load_state(self, state: State) -> None:
+        """Take scores."""
+        self._steps = state.arrays["steps"].tolist()
+        self._scores = list(np.array(state.arrays["scores"]))
+        self.matrix = np.array(state.arrays["matrix"])
+        self._tried, self._right = np.array(state.arrays["tried"]), np.array(state.arrays["right"])
+
+

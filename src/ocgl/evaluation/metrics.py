@@ -1,0 +1,82 @@
+"""Scores of predictions, and the figures made of them. All in shares; nan stands for undefined."""
+
+import re
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from ocgl.errors import ConfigError
+from ocgl.types import DoubleArray, IntArray
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Accuracy, or the F1 of one class.
+
+    F1 = 2TP / (2TP + FP + FN); undefined, and left out of averages, where the class is neither present nor
+    predicted.
+
+    >>> Metric.parse("f1:1").of(np.array([1, 0, 1]), np.array([1, 1, 1]))
+    0.8
+    """
+
+    name: str
+    positive: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "Metric":
+        """Read `accuracy` or `f1:CLASS`."""
+        if text == "accuracy":
+            return cls(text)
+        found = re.fullmatch(r"f1:(\d+)", text)
+        if found is None:
+            raise ConfigError(f"unknown metric {text!r}; there are accuracy and f1:CLASS")
+        return cls(text, int(found[1]))
+
+    def of(self, predicted: IntArray, truth: IntArray) -> float:
+        """Score predictions."""
+        if len(truth) == 0:
+            return float("nan")
+        if self.positive is None:
+            return float((predicted == truth).mean())
+        said, is_so = predicted == self.positive, truth == self.positive
+        hits, total = int((said & is_so).sum()), int(said.sum() + is_so.sum())
+        return 2 * hits / total if total else float("nan")
+
+    def per_task(self, predicted: IntArray, truth: IntArray, task: IntArray, tasks: int) -> DoubleArray:
+        """Score predictions task by task."""
+        return np.array([self.of(predicted[task == j], truth[task == j]) for j in range(tasks)])
+
+
+def average_performance(matrix: DoubleArray) -> float:
+    """AP: the mean of the last row of the performance matrix."""
+    return _mean(matrix[-1])
+
+
+def average_forgetting(matrix: DoubleArray, over: int) -> float:
+    """AF: the sum over tasks i < T of M[T, i] - M[i, i], divided by `over` (T - 1 by the formula, T as printed).
+
+    >>> average_forgetting(np.array([[0.9, np.nan], [0.5, 0.8]]), over=1)
+    -0.4
+    """
+    if over == 0:
+        return float("nan")
+    lost = (matrix[-1] - matrix.diagonal())[:-1]
+    return float(np.nansum(lost)) / over
+
+
+def anytime(scores: DoubleArray) -> DoubleArray:
+    """AP_t: for each evaluated step (row), the mean over the tasks seen (columns that are not nan)."""
+    return np.array([_mean(row) for row in scores])
+
+
+def average_anytime(scores: DoubleArray) -> float:
+    """AAP: the mean of AP_t over the evaluated steps."""
+    return _mean(anytime(scores)) if len(scores) else float("nan")
+
+
+def _mean(values: DoubleArray) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing is nan, and that is meant
+        return float(np.nanmean(values))

@@ -1,0 +1,9 @@
+"""Backbones, the growing head, and the optimizer that follows it."""
+
+from ocgl.models.gcn import GCN
+from ocgl.models.head import IGNORE, GrowingHead, padded
+from ocgl.models.mlp import MLP
+from ocgl.models.optimizer import GrowingAdam
+from ocgl.models.propagate import propagate
+
+__all__ = ["GCN", "IGNORE", "MLP", "GrowingAdam", "GrowingHead", "padded", "propagate"]

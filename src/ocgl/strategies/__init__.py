@@ -1,0 +1,7 @@
+"""Methods: one file each, and the training loop they share."""
+
+from ocgl.strategies.base import STRICT, Strategy
+from ocgl.strategies.learner import Learner
+from ocgl.strategies.registry import find, make, names
+
+__all__ = ["STRICT", "Learner", "Strategy", "find", "make", "names"]

@@ -1,0 +1,105 @@
+"""What every strategy is: it learns from batches and predicts for nodes, and knows nothing else."""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import ConfigDict, Field, PositiveInt
+from pydantic.dataclasses import dataclass
+
+from ocgl.graph import UNKNOWN, Batch, Look, Neighborhood
+from ocgl.graph.look import Degrees, Norm
+from ocgl.state import State
+from ocgl.types import FloatArray, IntArray, Json
+
+Fanout = PositiveInt | Literal["all"]
+
+STRICT = ConfigDict(extra="forbid", validate_default=True, allow_inf_nan=False)
+"""How the hyperparameters of a strategy, its constructor's arguments, are checked."""
+
+
+@dataclass(kw_only=True, config=STRICT)
+class Strategy(ABC):
+    """A learner of node labels. Its constructor's arguments are its hyperparameters.
+
+    A strategy receives batches: bounded looks at nodes, and their labels. It has no way to ask for tasks, for the
+    stream, or for held-out labels.
+    """
+
+    name: ClassVar[str]
+    reference: ClassVar[str]
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    """The paper's search space, in the order in which ties are broken."""
+    needs_store: ClassVar[bool] = False
+
+    seed: int = Field(default=0, ge=0)
+    fanout: Fanout = 10
+
+    @property
+    @abstractmethod
+    def look(self) -> Look:
+        """How the strategy wants to see nodes."""
+
+    @abstractmethod
+    def learn(self, batch: Batch) -> None:
+        """Learn from one batch. Nodes without a label teach nothing."""
+
+    @property
+    @abstractmethod
+    def labels(self) -> IntArray:
+        """The classes known so far, one per column of the scores."""
+
+    @abstractmethod
+    def scores(self, seen: Neighborhood) -> FloatArray:
+        """Score every known class for every node looked at. Changes nothing."""
+
+    @property
+    @abstractmethod
+    def memory_bytes(self) -> int:
+        """Bytes kept between batches: parameters, optimizer, buffers and all."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """Give everything that learning has changed."""
+
+    @abstractmethod
+    def load_state(self, state: State) -> None:
+        """Become what the state was taken from; it was made with the same hyperparameters."""
+
+    @property
+    def memory_nodes(self) -> int:
+        """How many nodes' worth of past the strategy holds."""
+        return 0
+
+    def predict(self, seen: Neighborhood, candidates: IntArray | None = None) -> IntArray:
+        """Give the best label of each node, -1 before any is known. Changes nothing.
+
+        `candidates` (nodes x k) restricts each node to some classes, where the setting tells them.
+        """
+        labels = self.labels
+        if len(labels) == 0:
+            return np.full(seen.seeds, UNKNOWN, np.int64)
+        scores = self.scores(seen)
+        if candidates is not None:
+            possible = (candidates[:, :, None] == labels).any(1)
+            scores = np.where(possible, scores, -np.inf)
+            return np.where(possible.any(1), labels[scores.argmax(1)], UNKNOWN)
+        best: IntArray = labels[scores.argmax(1)]
+        return best
+
+    def hyperparameters(self) -> Json:
+        """Give the constructor's arguments, without the seed."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        values.pop("seed")
+        return values
+
+    def clone(self) -> Self:
+        """Copy the strategy as it is now; the two go on independently."""
+        twin = type(self)(seed=self.seed, **self.hyperparameters())
+        twin.load_state(self.state())
+        return twin
+
+    def _looking(self, hops: int, norm: Norm, degrees: Degrees = "sampled") -> Look:
+        return Look(hops, None if self.fanout == "all" else self.fanout, norm, degrees)

@@ -1,0 +1,91 @@
+"""A strategy with a local store: nodes come in, labels come in, questions are answered at any time."""
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ocgl.errors import ConfigError, EmptyBatchError, OcglError
+from ocgl.graph import Arrival, Batch, Labels, Look, Neighborhood, Store
+from ocgl.rng import generator, key, restore, state_of
+from ocgl.state import State
+from ocgl.strategies.base import Fanout, Strategy
+from ocgl.types import IntArray
+
+
+class Learner:
+    """Wires a strategy to the Past Information Store.
+
+    Training looks use a fresh key per batch; questions use one fixed key, so that the sampled neighbourhood of a
+    node depends on the node and its degree alone, and asking changes nothing. `predict` answers in chunks of
+    `chunk` nodes, each one look.
+    """
+
+    def __init__(self, strategy: Strategy, eval_fanout: Fanout | Literal["same"] = "same", chunk: int = 512) -> None:
+        if chunk < 1:
+            raise ConfigError(f"chunk must be positive, not {chunk}")
+        self.strategy = strategy
+        self.store = Store()
+        self.chunk = chunk
+        self._rng = generator(strategy.seed, "neighbors")
+        self._question_key = key(generator(strategy.seed, "evaluation"))
+        self.question_look = _question_look(strategy.look, eval_fanout)
+
+    def arrive(self, arrival: Arrival) -> None:
+        """Let nodes join the graph."""
+        self.store.arrive(arrival)
+
+    def batch(self, labels: Labels) -> Batch:
+        """Look at labelled nodes, once, for training."""
+        _check(labels)
+        return Batch(self._look(labels.ids), labels.labels, labels.candidates)
+
+    def learn(self, labels: Labels | Batch) -> Batch:
+        """Learn from labels that have become known, with the graph as it is now. Gives what was seen."""
+        batch = labels if isinstance(labels, Batch) else self.batch(labels)
+        self.strategy.learn(batch)
+        return batch
+
+    def predict(self, ids: ArrayLike, candidates: IntArray | None = None) -> IntArray:
+        """Give the label of each node, -1 while none is known. Any node can be asked from its arrival on."""
+        wanted = np.asarray(ids, np.int64)
+        if len(wanted) == 0:
+            return np.empty(0, np.int64)
+        self.store.positions(wanted)
+        unique, inverse = np.unique(wanted, return_inverse=True)
+        first = np.unique(wanted, return_index=True)[1]
+        parts = []
+        for begin in range(0, len(unique), self.chunk):
+            part = slice(begin, begin + self.chunk)
+            seen = self.store.look(unique[part], self.question_look, self._question_key)
+            parts.append(self.strategy.predict(seen, None if candidates is None else candidates[first[part]]))
+        return np.concatenate(parts)[inverse]
+
+    def state(self) -> State:
+        """Give the strategy and the sampling generator; the store is the stream's arrivals."""
+        return State({}, {"rng": state_of(self._rng)}).include("strategy", self.strategy.state())
+
+    def load_state(self, state: State) -> None:
+        """Take the strategy and the sampling generator."""
+        self.strategy.load_state(state.part("strategy"))
+        restore(self._rng, state.facts["rng"])
+
+    def _look(self, ids: IntArray) -> Neighborhood:
+        self.store.positions(ids)  # an unknown node must not cost a key
+        return self.store.look(ids, self.strategy.look, key(self._rng))
+
+
+def _question_look(look: Look, fanout: Fanout | Literal["same"]) -> Look:
+    if fanout == "same":
+        return look
+    return replace(look, fanout=None if fanout == "all" else fanout)
+
+
+def _check(labels: Labels) -> None:
+    if len(labels.ids) == 0:
+        raise EmptyBatchError("no labelled node to learn from")
+    if len(labels.ids) != len(labels.labels):
+        raise OcglError(f"{len(labels.labels)} labels given for {len(labels.ids)} nodes")
+    if len(np.unique(labels.ids)) != len(labels.ids):
+        raise OcglError("a node is labelled twice in one batch")

@@ -1,0 +1,8 @@
+"""Arrivals and labels in order, for every setting."""
+
+from ocgl.streams.build import class_stream, make_stream
+from ocgl.streams.config import StreamConfig
+from ocgl.streams.split import NONE, TEST, TRAIN, VALIDATION
+from ocgl.streams.stream import Step, Stream
+
+__all__ = ["NONE", "TEST", "TRAIN", "VALIDATION", "Step", "Stream", "StreamConfig", "class_stream", "make_stream"]

@@ -1,0 +1,76 @@
+"""Streams from graphs."""
+
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from ocgl.errors import ConfigError, StreamError, UnknownNameError
+from ocgl.graph import Graph
+from ocgl.streams.batching import label_steps, step_ends
+from ocgl.streams.config import StreamConfig
+from ocgl.streams.split import TRAIN, roles
+from ocgl.streams.stream import Stream
+from ocgl.streams.tasks import Plan, plan
+from ocgl.types import IntArray
+
+
+def make_stream(graph: Graph, kind: str = "class", **options: Any) -> Stream:
+    """Make a stream of a kind; `StreamConfig` lists the options.
+
+    >>> ring = Graph.from_edges("ring", np.array([[0, 1, 2, 3], [1, 2, 3, 0]]), np.array([0, 1, 2, 3]) // 2)
+    >>> make_stream(ring, "iid", classes_per_task=1, batch_size=1).tasks
+    2
+    """
+    for key in options:
+        if key not in StreamConfig.model_fields:
+            raise UnknownNameError("stream option", key, StreamConfig.model_fields)
+    try:
+        config = StreamConfig.model_validate({"kind": kind, **options})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"stream option {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    return build(graph, config)
+
+
+def class_stream(graph: Graph, **options: Any) -> Stream:
+    """Make a class-incremental stream: two classes per task, in label order, unless told otherwise."""
+    return make_stream(graph, "class", **options)
+
+
+def build(graph: Graph, config: StreamConfig) -> Stream:
+    """Make the stream that a configuration describes."""
+    layout = plan(graph, config)
+    role = roles(graph, layout, config)
+    if not (role == TRAIN).any():
+        raise StreamError(f"{graph.name} has no labelled node to learn from")
+    tasks, role_in_order = layout.arrives[layout.order], role[layout.order]
+    cuts = step_ends(tasks, role_in_order, config)
+    label_order, label_cuts = label_steps(layout.order, role_in_order, cuts, config)
+    last = np.searchsorted(tasks, np.arange(int(tasks.max()) + 1), side="right") - 1
+    ends = np.searchsorted(cuts, last, side="right")
+    return Stream(
+        graph=graph,
+        order=layout.order,
+        cuts=cuts,
+        label_order=label_order,
+        label_cuts=label_cuts,
+        step_task=tasks[cuts - 1],
+        role=role,
+        scored=layout.scored,
+        starts=_starts(layout, tasks, cuts),
+        ends=ends,
+        task_classes=np.array(layout.classes if layout.classes else np.empty((len(ends), 0)), np.int64),
+        base={
+            "all": len(layout.order),
+            "labelled": int((graph.y[layout.order] >= 0).sum()),
+            "train": int((role == TRAIN).sum()),
+        },
+        config=config.model_dump(mode="json"),
+        whole_tasks=len(ends),
+    )
+
+
+def _starts(layout: Plan, tasks: IntArray, cuts: IntArray) -> IntArray:
+    first = np.searchsorted(tasks, np.arange(int(tasks.max()) + 1), side="left")
+    return np.zeros(len(first), np.int64) if layout.all_open else np.searchsorted(cuts, first, side="right")

@@ -1,0 +1,44 @@
+"""Which labelled nodes train, validate and test."""
+
+import numpy as np
+
+from ocgl.graph import Graph
+from ocgl.rng import generator
+from ocgl.streams.config import StreamConfig
+from ocgl.streams.tasks import Plan
+from ocgl.types import IntArray
+
+TRAIN, VALIDATION, TEST, NONE = 0, 1, 2, 3
+"""Roles of nodes; NONE has no label, or is left out of the stream."""
+
+
+def roles(graph: Graph, layout: Plan, config: StreamConfig) -> IntArray:
+    """Give each node its role. Stratified inside each (task, class) cell by default.
+
+    A cell of one node trains, a cell of two trains and tests.
+    """
+    role = np.full(graph.nodes, NONE, np.int64)
+    rng = generator(config.stream_seed, "split")
+    usable = rng.permutation(np.nonzero((layout.scored >= 0) & (graph.y >= 0))[0])
+    if len(usable) == 0:
+        return role
+    if config.stratify == "random":
+        cells = [usable]
+    else:
+        cell = layout.scored[usable] * (graph.y.max() + 1) + graph.y[usable]
+        grouped = usable[np.argsort(cell, kind="stable")]
+        cells = np.split(grouped, np.cumsum(np.unique(cell, return_counts=True)[1])[:-1])
+    for members in cells:
+        validation, test = _held_out(len(members), config.split)
+        role[members] = TRAIN
+        role[members[:validation]] = VALIDATION
+        role[members[validation : validation + test]] = TEST
+    return role
+
+
+def _held_out(count: int, split: tuple[float, float, float]) -> tuple[int, int]:
+    if count == 1:
+        return 0, 0
+    if count == 2:
+        return 0, int(split[2] > 0)
+    return round(split[1] * count), round(split[2] * count)
