@@ -121,5 +121,3 @@ class Judge:
         self._scores = list(np.array(state.arrays["scores"]))
         self.matrix = np.array(state.arrays["matrix"])
         self._tried, self._right = np.array(state.arrays["tried"]), np.array(state.arrays["right"])
-
-

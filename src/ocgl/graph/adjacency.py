@@ -103,6 +103,12 @@ def _insert(
     return 2 * len(later)
 
 
+def in_order(later: PositionArray, earlier: PositionArray) -> tuple[PositionArray, PositionArray]:
+    """Sort edges by (later, earlier) end, as `add_edges` wants them."""
+    keys = np.sort((later.astype(np.int64) << 32) | earlier)
+    return (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)
+
+
 class Adjacency:
     """Neighbours of each node, in order of arrival.
 

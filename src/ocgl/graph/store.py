@@ -15,7 +15,7 @@ from ocgl.errors import (
     SelfLoopError,
     UnknownNodeError,
 )
-from ocgl.graph.adjacency import Adjacency
+from ocgl.graph.adjacency import Adjacency, in_order
 from ocgl.graph.events import Arrival
 from ocgl.graph.features import Table, checked_rows, make_table
 from ocgl.graph.growable import Growable
@@ -169,10 +169,10 @@ class Store:
         if later.min() < len(self):
             old = ends[:, later < len(self)][:, 0].tolist()
             raise OldEdgeError(f"the edge {old} joins two nodes that had arrived before; edges come with a node")
-        keys = np.sort((later.astype(np.int64) << 32) | earlier)
-        if (keys[1:] == keys[:-1]).any():
+        later, earlier = in_order(later, earlier)
+        if ((later[1:] == later[:-1]) & (earlier[1:] == earlier[:-1])).any():
             raise DuplicateEdgeError("an edge is given twice in one arrival")
-        return (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)
+        return later, earlier
 
 
 @kernel

@@ -22,8 +22,7 @@ class GCN(nn.Module):
         super().__init__()
         sizes = [width, *[hidden] * (layers - 1)]
         self.inner = nn.ParameterList(
-            nn.Parameter(glorot(inputs, outputs, inputs, rng))
-            for inputs, outputs in pairwise(sizes)
+            nn.Parameter(glorot(inputs, outputs, inputs, rng)) for inputs, outputs in pairwise(sizes)
         )
         self.head = GrowingHead(sizes[-1], bias=False)
 

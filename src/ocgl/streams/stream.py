@@ -121,9 +121,13 @@ class Stream:
         """Give nodes as they arrive."""
         if self.graph.x is None:
             raise StreamError(f"{self.graph.name} has no features: there is nothing to learn from")
-        edges = _earlier_edges(self.graph.indptr, self.graph.indices, self.position, ids)
+        edges = self.edges_back(ids)
         times = self.position if self.graph.time is None else self.graph.time
         return Arrival(ids, self.graph.x[ids], edges, times[ids].astype(np.float64))
+
+    def edges_back(self, ids: IntArray) -> IntArray:
+        """Give the edges (2 x E ids) of nodes to those that arrive before them."""
+        return _earlier_edges(self.graph.indptr, self.graph.indices, self.position, ids)
 
     def labels_at(self, index: int) -> Labels | None:
         """Give the labels that become known in a step."""

@@ -1,0 +1,46 @@
+# Two commands do everything on a fresh machine: `make run` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+export MKL_NUM_THREADS ?= 1
+# Real data for tests, benchmarks and reproduction, where it lies beside the checkout.
+ifndef OCGL_DATA
+ifneq ($(wildcard ../shared/datasets),)
+export OCGL_DATA := $(abspath ../shared/datasets)
+endif
+endif
+
+.PHONY: setup run test lint bench reproduce clean
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+run: setup
+	rm -rf runs/digits-linear
+	$(BIN)/ocgl run --dataset digits --strategy linear --set lr=0.01 --set passes=5 --set memory_proportion=3 \
+		--out runs/digits-linear
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest -n 2 --dist worksteal
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+reproduce: setup
+	$(BIN)/python -m benchmarks.reproduce
+
+clean:
+	rm -rf $(VENV) runs build src/*.egg-info

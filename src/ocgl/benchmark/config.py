@@ -1,0 +1,148 @@
+"""What a run is: everything that can move its number, in one checked object."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
+
+from ocgl.errors import ConfigError, UnknownNameError
+from ocgl.strategies import find
+from ocgl.strategies.base import Fanout
+from ocgl.strategies.registry import keys
+from ocgl.streams import StreamConfig
+from ocgl.types import Json
+
+Profile = Literal["paper", "textbook"]
+
+PROFILES: dict[str, Json] = {"paper": {"norm": "sum"}, "textbook": {"norm": "sym"}}
+"""Model settings of each profile: `paper` fits the published numbers, `textbook` is the standard symmetric GCN."""
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What the paper uses on a dataset."""
+
+    batch_size: int = 10
+    buffer: str = "4%"
+    metric: str = "accuracy"
+
+
+DEFAULTS: dict[str, Defaults] = {
+    "arxiv": Defaults(batch_size=50),
+    "reddit": Defaults(batch_size=50),
+    "products": Defaults(batch_size=250, buffer="0.4%"),
+    "elliptic": Defaults(batch_size=50, metric="f1:1"),
+}
+
+
+def defaults_of(dataset: str) -> Defaults:
+    """Give the paper's settings for a dataset, or for the block model of its size."""
+    return DEFAULTS.get(dataset.removeprefix("sbm:").split(",")[0], Defaults())
+
+
+class RunConfig(BaseModel):
+    """One run. Two runs with equal configs, on one machine, give the same bits."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dataset: str
+    strategy: str
+    stream: StreamConfig = StreamConfig()
+    profile: Profile = "paper"
+    seed: NonNegativeInt = 0
+    hyperparameters: dict[str, Any] = Field(default_factory=dict)
+    buffer: str = "4%"
+    buffer_base: Literal["all", "labelled", "train"] = "all"
+    metric: str = "accuracy"
+    eval_every: PositiveInt = 1
+    eval_fanout: Fanout | Literal["same"] = "same"
+    eval_chunk: PositiveInt = 512
+    device: Literal["cpu"] = "cpu"
+
+    @field_validator("buffer", mode="before")
+    @classmethod
+    def _buffer(cls, value: object) -> str:
+        buffer_nodes(str(value), 1000)
+        return str(value)
+
+    def strategy_settings(self, base: Mapping[str, int]) -> Json:
+        """Give the strategy's hyperparameters on a stream: the profile's, the buffer's size, then the user's."""
+        known = keys(find(self.strategy))
+        settings = {key: value for key, value in PROFILES[self.profile].items() if key in known}
+        if "buffer_size" in known:
+            settings["buffer_size"] = buffer_nodes(self.buffer, base[self.buffer_base])
+        return settings | self.hyperparameters
+
+
+def buffer_nodes(text: str, base: int) -> int:
+    """Turn `4%`, `0.04` or a count into nodes.
+
+    >>> buffer_nodes("4%", 13752), buffer_nodes("0.04", 13752), buffer_nodes("100", 13752)
+    (550, 550, 100)
+    """
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    share = value / 100 if text.endswith("%") else value
+    if value < 0 or (text.endswith("%") and share > 1):
+        raise ConfigError(f"buffer {text!r} is neither a share like 4% or 0.04 nor a count")
+    if text.endswith("%") or (0 < share < 1):
+        return int(share * base + 1e-9)
+    if share != int(share):
+        raise ConfigError(f"buffer {text!r}: a count of nodes is a whole number")
+    return int(share)
+
+
+def configure(
+    dataset: str,
+    strategy: str,
+    stream: str = "class",
+    profile: str = "paper",
+    seed: int = 0,
+    settings: Iterable[str] = (),
+    **options: Any,
+) -> RunConfig:
+    """Make a config from what a command line gives; each setting `key=value` finds the part that has the key."""
+    usual = defaults_of(dataset)
+    values: Json = {"buffer": usual.buffer, "metric": usual.metric, **options}
+    values |= {"dataset": dataset, "strategy": strategy, "profile": profile, "seed": seed}
+    parts: dict[str, Json] = {"stream": {"kind": stream, "batch_size": usual.batch_size}, "hyperparameters": {}}
+    for key, value in map(parse_setting, settings):
+        part = _part_of(key, strategy)
+        (values if part is None else parts[part])[key] = value
+    try:
+        return RunConfig.model_validate(values | parts)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"{'.'.join(map(str, first['loc']))} = {first['input']!r}: {first['msg']}") from error
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Read `key=value`; the value is JSON where it can be, text elsewhere.
+
+    >>> parse_setting("lr=0.01"), parse_setting("buffer=4%")
+    (('lr', 0.01), ('buffer', '4%'))
+    """
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"{text!r} is not of the form key=value")
+    try:
+        return key, json.loads(value)
+    except json.JSONDecodeError:
+        return key, value
+
+
+def _part_of(key: str, strategy: str) -> str | None:
+    own = keys(find(strategy))
+    general = {"buffer", "buffer_base", "metric", "eval_every", "eval_fanout", "eval_chunk"}
+    streams = StreamConfig.model_fields.keys() - {"kind"}
+    if key in own:
+        return "hyperparameters"
+    if key in streams:
+        return "stream"
+    if key in general:
+        return None
+    raise UnknownNameError("key", key, [*own, *streams, *general])

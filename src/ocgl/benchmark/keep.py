@@ -1,0 +1,108 @@
+"""A run's directory: its config, its checkpoints while it runs, and its result when it has ended."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from ocgl.benchmark.config import RunConfig
+from ocgl.benchmark.run import Progress, Run
+from ocgl.datasets import load
+from ocgl.errors import ResumeError
+from ocgl.state import State, write_whole
+from ocgl.streams import Stream
+from ocgl.streams.build import build
+from ocgl.types import Json
+
+CONFIG, CHECKPOINT, MODEL, CURVES, RESULT = (
+    "config.json", "checkpoint.safetensors", "model.safetensors", "anytime.parquet", "result.json",
+)  # fmt: skip
+CHECKPOINT_SECONDS = 5.0
+TIMINGS = ("learn_seconds", "evaluate_seconds", "peak_rss_bytes")
+"""Keys of a result that differ between runs that are otherwise bit-equal."""
+
+Watch = Callable[[Progress], None]
+
+
+def stream_of(config: RunConfig, data_root: Path | None = None) -> Stream:
+    """Load the dataset and lay out the stream."""
+    return build(load(config.dataset, data_root), config.stream)
+
+
+def execute(
+    config: RunConfig,
+    data_root: Path | None = None,
+    out: Path | None = None,
+    watch: Watch = lambda _: None,
+    checkpoint_every: int | None = None,
+) -> Json:
+    """Run to the end. With `out`, keep everything there; a run found there half done is not overwritten."""
+    if out is None:
+        return Run(config, stream_of(config, data_root)).finish(watch)
+    if (out / CONFIG).exists():
+        raise ResumeError(f"{out} holds a run already: continue it with --resume, or choose another directory")
+    run = Run(config, stream_of(config, data_root))
+    out.mkdir(parents=True, exist_ok=True)
+    _write_json(out / CONFIG, config.model_dump(mode="json"))
+    return _finish(run, out, watch, checkpoint_every)
+
+
+def resume(
+    out: Path, data_root: Path | None = None, watch: Watch = lambda _: None, checkpoint_every: int | None = None
+) -> Json:
+    """Continue the run in a directory; one that has ended is only read."""
+    if not (out / CONFIG).is_file():
+        raise ResumeError(f"{out} holds no run: there is no {CONFIG} in it")
+    if (out / RESULT).exists():
+        return cast(Json, json.loads((out / RESULT).read_text()))
+    config = RunConfig.model_validate_json((out / CONFIG).read_text())
+    run = Run(config, stream_of(config, data_root))
+    if (out / CHECKPOINT).exists():
+        run.load_state(State.load(out / CHECKPOINT))
+    return _finish(run, out, watch, checkpoint_every)
+
+
+def _finish(run: Run, out: Path, watch: Watch, every: int | None) -> Json:
+    last = time.monotonic()
+
+    def keep(progress: Progress) -> None:
+        nonlocal last
+        due = progress.step % every == 0 if every else time.monotonic() - last > CHECKPOINT_SECONDS
+        if due:
+            run.state().save(out / CHECKPOINT)
+            last = time.monotonic()
+        watch(progress)
+
+    result = run.finish(keep)
+    run.learner.state().save(out / MODEL)
+    write_curves(run, out / CURVES)
+    _write_json(out / RESULT, result)  # last: its presence says that the rest is there
+    (out / CHECKPOINT).unlink(missing_ok=True)
+    return result
+
+
+def write_curves(run: Run, path: Path) -> None:
+    """Write the anytime scores (one row per evaluated step) with the prequential counts, in percent, as Parquet."""
+    import polars as pl
+
+    steps = run.judge.steps
+    tried, right = (np.cumsum(counts)[steps] for counts in run.judge.prequential)
+    columns = {
+        "step": steps,
+        "task": run.stream.step_task[steps],
+        "nodes": run.stream.cuts[steps],
+        "AP_t": 100 * run.judge.anytime,
+        "prequential_tried": tried,
+        "prequential_right": right,
+    }
+    columns |= {f"task_{j}": 100 * run.judge.scores[:, j] for j in range(run.stream.tasks)}
+    temporary = path.with_suffix(".part")
+    pl.DataFrame(columns).write_parquet(temporary)
+    temporary.replace(path)
+
+
+def _write_json(path: Path, value: Json) -> None:
+    write_whole(path, (json.dumps(value, indent=1) + "\n").encode())

@@ -1,0 +1,189 @@
+"""The command line: parses, calls, prints."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ocgl.errors import ConfigError, OcglError
+from ocgl.types import Json
+
+if TYPE_CHECKING:
+    from ocgl.benchmark.keep import Watch
+    from ocgl.benchmark.run import Progress as RunProgress
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Online Continual Graph Learning.")
+console = Console()
+errors = Console(stderr=True)
+
+DataRoot = Annotated[Path | None, typer.Option(help="Folder of the datasets (default: OCGL_DATA or the user's cache).")]
+Dataset = Annotated[str, typer.Option(help="A name from `ocgl datasets`, sbm:key=value,..., or path.npz.")]
+
+
+@app.callback()
+def _options() -> None:
+    """Online Continual Graph Learning: learn from a growing graph, and be judged at any time."""
+
+
+@app.command()
+def run(
+    dataset: Annotated[str | None, typer.Option(help="A name from `ocgl datasets`, or path.npz.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="A strategy's name, or path/to/file.py:Class.")] = None,
+    stream: Annotated[str, typer.Option(help="class, time, domain, task, blurry or iid.")] = "class",
+    profile: Annotated[str, typer.Option(help="paper (sum aggregation) or textbook (symmetric GCN).")] = "paper",
+    seed: Annotated[int, typer.Option(help="Seed of everything but the stream.")] = 0,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="key=value; may be repeated.")] = None,
+    eval_every: Annotated[int, typer.Option(help="Evaluate after every K-th batch.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu; the kernels have no other.")] = "cpu",
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the result there.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Keep config, checkpoints, curves and result there.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Continue the run in that directory.")] = None,
+    checkpoint_every: Annotated[
+        int | None, typer.Option(help="Batches between checkpoints (default: by time, every 5 s).")
+    ] = None,
+    data_root: DataRoot = None,
+) -> None:
+    """Stream a graph through a strategy and score it at any time."""
+    from ocgl import benchmark
+    from ocgl.report.run_page import write_run_page
+    from ocgl.report.terminal import result_table
+
+    with _progress() as bar:
+        watch = _watcher(bar)
+        if resume is not None:
+            out = resume
+            result = benchmark.resume(resume, data_root, watch, checkpoint_every)
+        elif dataset is None or strategy is None:
+            raise ConfigError("--dataset and --strategy are needed (or --resume)")
+        else:
+            config = benchmark.configure(
+                dataset, strategy, stream, profile, seed, settings or (), eval_every=eval_every, device=device
+            )
+            result = benchmark.execute(config, data_root, out, watch, checkpoint_every)
+    if json_file is not None:
+        _write_json(json_file, result)
+    console.print(result_table(result))
+    if out is not None:
+        console.print(f"open [bold]{write_run_page(out)}[/bold]")
+
+
+@app.command()
+def datasets(data_root: DataRoot = None) -> None:
+    """List the datasets, their statistics, and whether they are on disk."""
+    from ocgl.datasets import catalogue
+
+    table = Table(title="datasets", title_justify="left")
+    for name in ("name", "kind", "nodes", "edges", "features", "classes", "streams", "on disk"):
+        table.add_column(name, justify="right" if name in ("nodes", "edges", "features", "classes") else "left")
+    for entry in catalogue(data_root):
+        counts = (f"{n:,}" for n in (entry.nodes, entry.edges, entry.features, entry.classes))
+        streams = ", ".join(f"{kind} ({tasks} tasks)" for kind, tasks in entry.streams.items())
+        table.add_row(entry.name, entry.kind, *counts, streams, entry.on_disk)
+    console.print(table)
+
+
+@app.command()
+def expansion(
+    dataset: Dataset,
+    hops: Annotated[str, typer.Option(help="Numbers of hops, with commas.")] = "1,2",
+    fanout: Annotated[int, typer.Option(help="Neighbours per node under the cap.")] = 10,
+    stream: Annotated[str, typer.Option(help="class, time, domain, task, blurry or iid.")] = "class",
+    settings: Annotated[list[str] | None, typer.Option("--set", help="Stream option key=value.")] = None,
+    out: Annotated[Path, typer.Option(help="Figure to draw (.png or .pdf); the series go beside it as .csv.")] = Path(
+        "expansion.png"
+    ),
+    data_root: DataRoot = None,
+) -> None:
+    """Measure and draw how many nodes a batch would see, with and without the cap (Figure 2 of the paper)."""
+    from ocgl.benchmark.config import defaults_of, parse_setting
+    from ocgl.benchmark.expansion import expansion as measure
+    from ocgl.datasets import load
+    from ocgl.report.figures import draw_expansion
+    from ocgl.streams import make_stream
+
+    depths = _hops(hops)
+    options: Json = {"batch_size": defaults_of(dataset).batch_size} | dict(map(parse_setting, settings or ()))
+    with console.status("measuring"):
+        found = measure(make_stream(load(dataset, data_root, structure_only=True), stream, **options), depths, fanout)
+        draw_expansion(found, out)
+        found.frame().write_csv(out.with_suffix(".csv"))
+    table = Table(title=f"{found.dataset}: nodes seen per batch", title_justify="left")
+    for name in ("hops", "all: mean", "all: most", "share of nodes", "capped: mean", "capped: most", "bound"):
+        table.add_column(name, justify="right")
+    for row in found.table():
+        table.add_row(
+            str(row["hops"]), f"{row['full_mean']:,.0f}", f"{row['full_max']:,}", f"{row['full_max_share']:.1%}",
+            f"{row['capped_mean']:,.0f}", f"{row['capped_max']:,}", f"{row['bound']:,}",
+        )  # fmt: skip
+    console.print(table)
+    console.print(f"drawn to [bold]{out}[/bold]")
+
+
+@app.command()
+def strategies() -> None:
+    """List the strategies and their hyperparameters."""
+    from ocgl.strategies import find, make, names
+
+    table = Table(title="strategies", title_justify="left")
+    for column in ("name", "hyperparameters with defaults", "reference"):
+        table.add_column(column)
+    for name in names():
+        values = make(name).hyperparameters()
+        table.add_row(name, ", ".join(f"{k}={v}" for k, v in values.items()), find(name).reference)
+    console.print(table)
+
+
+def _hops(text: str) -> tuple[int, ...]:
+    try:
+        depths = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        depths = (0,)
+    if min(depths) < 1:
+        raise ConfigError(f"--hops {text!r}: numbers from 1, with commas")
+    return depths
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("batch {task.completed}/{task.total}"),
+        BarColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+
+
+def _watcher(bar: Progress) -> "Watch":
+    line = bar.add_task("run", total=None, note="loading")
+
+    def watch(progress: "RunProgress") -> None:
+        score = "" if progress.anytime is None else f"AP_t {100 * progress.anytime:5.1f}  "
+        note = f"{progress.nodes:,} nodes  {score}{progress.nodes_per_second:,.0f} nodes/s"
+        bar.update(line, completed=progress.step, total=progress.steps, note=note)
+
+    return watch
+
+
+def _write_json(path: Path, result: Json) -> None:
+    from ocgl.state import write_whole
+
+    write_whole(path, (json.dumps(result, indent=1) + "\n").encode())
+
+
+def main() -> None:
+    """Run the command line; an error of ours is one clear line and exit code 2."""
+    try:
+        app()
+    except OcglError as error:
+        errors.print(f"[red]{type(error).__name__}[/red]: ", end="")
+        errors.print(str(error), markup=False, soft_wrap=True)
+        raise SystemExit(2) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Where graphs come from: one file per source, one registry."""
+
+from pathlib import Path
+
+from ocgl.datasets import digits, loading, own, sbm
+from ocgl.datasets.catalogue import Entry, catalogue
+from ocgl.datasets.paths import cache_root, data_root
+from ocgl.datasets.pyg import from_pyg
+from ocgl.datasets.registry import SPECS
+from ocgl.errors import UnknownNameError
+from ocgl.graph import Graph
+
+__all__ = ["Entry", "cache_root", "catalogue", "data_root", "from_pyg", "load"]
+
+
+def load(
+    name: str,
+    data_root: Path | None = None,
+    structure_only: bool = False,
+    download: bool = True,
+) -> Graph:
+    """Give a graph by name: a dataset (see `catalogue`), `digits`, `sbm:...`, or the path of an `.npz` file.
+
+    A dataset's raw files are read from `data_root`, else from `OCGL_DATA`, else from the user's cache; missing ones
+    are downloaded, unless `download` is off or `OCGL_OFFLINE=1`. With `structure_only` the graph without features
+    serves where the raw files are missing, and says so in its notes.
+
+    >>> load("sbm:nodes=100,edges=300,classes=4").edges
+    300
+    """
+    if name.endswith(".npz"):
+        return own.load(Path(name).expanduser())
+    if name == "digits":
+        return digits.load()
+    if name.partition(":")[0] == "sbm":
+        return sbm.load(name)
+    if name not in SPECS:
+        raise UnknownNameError("dataset", name, [*SPECS, "digits", "sbm", *(f"sbm:{preset}" for preset in sbm.PRESETS)])
+    return loading.load(SPECS[name], _root(data_root), structure_only, download)
+
+
+def _root(given: Path | None) -> Path:
+    return data_root(given)

@@ -1,0 +1,110 @@
+"""One run as one self-contained HTML page."""
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from ocgl.benchmark.keep import CURVES, RESULT
+from ocgl.errors import ConfigError
+from ocgl.state import write_whole
+from ocgl.types import Json
+
+_FIGURES = ("AAP", "AP", "AF", "AF_T", "prequential")
+_LAYOUT: Json = {
+    "template": "plotly_white",
+    "margin": {"l": 55, "r": 15, "t": 10, "b": 45},
+    "font": {"family": "system-ui, sans-serif", "size": 13},
+    "height": 340,
+}
+
+
+def write_run_page(directory: Path, page: Path | None = None) -> Path:
+    """Write the page of a finished run (default: `report.html` in its directory) and give its path."""
+    import jinja2
+
+    if not (directory / RESULT).is_file():
+        raise ConfigError(f"{directory} holds no finished run")
+    result = cast(Json, json.loads((directory / RESULT).read_text()))
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("ocgl.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    html = environment.get_template("run.html").render(
+        result=result,
+        scores=_scores(result),
+        facts=_facts(result),
+        figures=_figures(directory, result),
+        plotly=_plotly(),
+    )
+    page = page or directory / "report.html"
+    write_whole(page, html.encode())
+    return page
+
+
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return cast(str, get_plotlyjs())
+
+
+def _scores(result: Json) -> list[tuple[str, str]]:
+    return [(name, "-" if result[name] is None else f"{result[name]:.2f}") for name in _FIGURES]
+
+
+def _facts(result: Json) -> list[tuple[str, str]]:
+    most, bound = result["cost_per_update"]["most"], result["cost_per_update"]["bound"]
+    updates = max(result["updates"], 1)
+    return [
+        ("updates", f"{result['updates']:,}"),
+        ("milliseconds per update", f"{1000 * result['learn_seconds'] / updates:.2f}"),
+        ("learning / evaluating", f"{result['learn_seconds']:.1f} s / {result['evaluate_seconds']:.1f} s"),
+        ("nodes touched per update, most", f"{most['nodes']:,}" + (f" of {bound['nodes']:,} allowed" if bound else "")),
+        ("bytes touched per update, most", f"{most['bytes']:,}" + (f" of {bound['bytes']:,} allowed" if bound else "")),
+        ("kept by the method", f"{result['memory_bytes']:,} bytes, {result['memory_nodes']:,} nodes"),
+        ("peak memory of the process", f"{result['peak_rss_bytes'] / 2**20:,.0f} MiB"),
+    ]
+
+
+def _figures(directory: Path, result: Json) -> list[tuple[str, str]]:
+    import polars as pl
+
+    curves = pl.read_parquet(directory / CURVES)
+    tasks = result["statistics"]["tasks"]
+    per_task = curves.select([f"task_{j}" for j in range(tasks)]).to_numpy().T
+    step, task = curves["step"].to_numpy(), curves["task"].to_numpy()
+    boundaries = [int(s) for s in step[1:][np.diff(task) > 0]]
+    ids = [f"task {j + 1}" for j in range(tasks)]
+    return [
+        (
+            "Anytime performance on validation nodes (AP_t, percent)",
+            _curve(step, curves["AP_t"].to_numpy(), boundaries),
+        ),
+        ("Each task at any time (validation, percent)", _heat(step.tolist(), ids, per_task, "batch", "")),
+        (
+            "Performance matrix (test, percent): row i is measured after task i",
+            _heat(ids, ids, np.array(result["matrix"], float), "scored on", "after"),
+        ),
+    ]
+
+
+def _curve(step: Any, score: Any, boundaries: list[int]) -> str:
+    import plotly.graph_objects as go
+
+    figure = go.Figure(go.Scatter(x=step, y=score, mode="lines", line={"width": 2}, name="AP_t"))
+    for boundary in boundaries:
+        figure.add_vline(x=boundary, line={"width": 1, "dash": "dot", "color": "#999"})
+    figure.update_layout(**_LAYOUT, xaxis_title="batch", yaxis_title="AP_t", yaxis_range=[0, 101])
+    return _div(figure)
+
+
+def _heat(x: list[Any], y: list[str], values: Any, x_title: str, y_title: str) -> str:
+    import plotly.graph_objects as go
+
+    figure = go.Figure(go.Heatmap(x=x, y=y, z=values, zmin=0, zmax=100, colorscale="Viridis", hoverongaps=False))
+    figure.update_layout(**_LAYOUT, xaxis_title=x_title, yaxis_title=y_title, yaxis_autorange="reversed")
+    return _div(figure)
+
+
+def _div(figure: Any) -> str:
+    return cast(str, figure.to_html(full_html=False, include_plotlyjs=False, config={"responsive": True}))
