@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 import ocgl
 from ocgl.benchmark.config import RunConfig
@@ -40,7 +41,8 @@ class Run:
     """Wires a stream, a strategy on a store, and a judge; `step` after `step` to the end."""
 
     def __init__(self, config: RunConfig, stream: Stream) -> None:
-        torch.set_num_threads(1)
+        torch.set_num_threads(1)  # the matrices are small: a second thread costs more than it brings
+        threadpool_limits(1)
         self.config = config
         self.stream = stream
         strategy = make(config.strategy, seed=config.seed, **config.strategy_settings(stream.base))

@@ -10,8 +10,7 @@ from ocgl.types import IntArray
 class Reservoir:
     """Decides which slot an offered item gets; what an item is, the buffer built on it knows.
 
-    >>> slots = Reservoir(2, np.random.default_rng(0))
-    >>> [slots.offer(), slots.offer()]
+    >>> Reservoir(2, np.random.default_rng(0)).offer(2).tolist()
     [0, 1]
     """
 
@@ -23,13 +22,17 @@ class Reservoir:
     def __len__(self) -> int:
         return min(self.offered, self.capacity)
 
-    def offer(self) -> int | None:
-        """Give the slot for one more item, or None when it is not kept."""
-        self.offered += 1
-        if self.offered <= self.capacity:
-            return self.offered - 1
-        slot = int(self._rng.integers(self.offered)) if self.capacity else 0
-        return slot if slot < self.capacity else None
+    def offer(self, count: int) -> IntArray:
+        """Give the slots for that many more items, in order; -1 for one that is not kept.
+
+        The n-th item offered goes to the next free slot, or to slot j drawn from 0..n-1 if j is a slot.
+        """
+        place = np.arange(self.offered, self.offered + count)
+        self.offered += count
+        late = np.nonzero(place >= self.capacity)[0]
+        if len(late):
+            place[late] = self._rng.integers(place[late] + 1)
+        return np.where(place < self.capacity, place, -1)
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
         """Give up to `count` distinct filled slots, uniformly."""

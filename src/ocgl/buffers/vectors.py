@@ -25,11 +25,10 @@ class VectorBuffer:
 
     def offer(self, vectors: FloatArray, labels: IntArray) -> None:
         """Offer each vector once."""
-        for vector, label in zip(vectors, labels, strict=True):
-            slot = self._slots.offer()
-            if slot is not None:
-                self._vectors[slot] = vector
-                self._labels[slot] = label
+        slots = self._slots.offer(len(labels))
+        for item in np.nonzero(slots >= 0)[0]:  # one by one: a later item may take an earlier one's slot
+            self._vectors[slots[item]] = vectors[item]
+            self._labels[slots[item]] = labels[item]
 
     def draw(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
         """Give up to `count` distinct items, uniformly."""

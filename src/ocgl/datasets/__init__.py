@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ocgl.datasets import digits, loading, own, sbm
+from ocgl.datasets import digits, loading, own, paths, sbm
 from ocgl.datasets.catalogue import Entry, catalogue
 from ocgl.datasets.paths import cache_root, data_root
 from ocgl.datasets.pyg import from_pyg
@@ -36,8 +36,4 @@ def load(
         return sbm.load(name)
     if name not in SPECS:
         raise UnknownNameError("dataset", name, [*SPECS, "digits", "sbm", *(f"sbm:{preset}" for preset in sbm.PRESETS)])
-    return loading.load(SPECS[name], _root(data_root), structure_only, download)
-
-
-def _root(given: Path | None) -> Path:
-    return data_root(given)
+    return loading.load(SPECS[name], paths.data_root(data_root), structure_only, download)

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from ocgl.datasets.spec import Parsed
 from ocgl.graph import Graph
-from ocgl.types import FloatArray
+from ocgl.types import PositionArray
 
 
 def parse(name: str, raw: Path) -> Parsed:
@@ -30,7 +30,7 @@ def parse(name: str, raw: Path) -> Parsed:
     return Parsed(graph, len(adjacency.indices))
 
 
-def _ends(adjacency: csr_array) -> tuple[FloatArray, FloatArray]:
+def _ends(adjacency: csr_array) -> tuple[PositionArray, PositionArray]:
     adjacency.check_format(full_check=True)
     entries = adjacency.tocoo()
     return entries.row, entries.col

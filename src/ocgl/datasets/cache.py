@@ -51,6 +51,10 @@ def read(folder: Path, sources: list[Json]) -> Graph | None:
         return None
     if [{key: s[key] for key in ("path", "size", "mtime_ns")} for s in content["sources"]] != sources:
         return None
+    return _try_map(folder, content)
+
+
+def _try_map(folder: Path, content: Json) -> Graph | None:
     try:
         return _map(folder, content)
     except (OSError, ValueError, KeyError):
@@ -89,10 +93,13 @@ def write(folder: Path, graph: Graph, extra: Json) -> Graph:
 
 
 def _swap(new: Path, folder: Path) -> None:
+    # if another process was faster, its graph is as good as this one, and may be in use
+    current = manifest(folder)
+    if current is not None and current == manifest(new) and _try_map(folder, current) is not None:
+        return
     aside = new.with_name(f"{new.name}-old")
     with suppress(FileNotFoundError):
         folder.rename(aside)
-    # if another process was faster, its graph is as good as this one
     with suppress(OSError):
         new.rename(folder)
     shutil.rmtree(aside, ignore_errors=True)

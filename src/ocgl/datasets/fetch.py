@@ -72,6 +72,8 @@ def missing(root: Path, spec: Spec, item: Download, why: str) -> DatasetMissingE
     """Say which file is missing, where to get it and where to put it."""
     folder = root / spec.folders[0] / "raw"
     text = f"{spec.name}: {item.file} is missing ({why}). Get it from {item.url} and put it in {folder}"
+    if item.holds:
+        text += f" (zipped, or unpacked as {', '.join(item.holds)})"
     structure = spec.structure_file(root)
     if structure.is_file():
         text += f", or load the graph without features ({structure}) with structure_only=True"

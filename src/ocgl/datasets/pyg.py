@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 
 from ocgl.datasets.spec import Parsed
 from ocgl.errors import DatasetError
@@ -46,9 +46,10 @@ def _rows(x: Any) -> AnyArray | csr_array:
     if rows.layout == torch.strided:
         dense: AnyArray = rows.numpy()
         return dense
-    rows = rows.to_sparse_csr()
-    parts = (rows.values().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
-    return csr_array(parts, shape=tuple(rows.shape))
+    # by way of COO: torch calls its CSR a beta, and warns
+    entries = rows.to_sparse_coo().coalesce()
+    parts = (entries.values().numpy(), tuple(entries.indices().numpy()))
+    return csr_array(coo_array(parts, shape=tuple(entries.shape)))
 
 
 def dataset(kind: str, root: Path, **arguments: str) -> Any:

@@ -32,7 +32,7 @@ def frame(path: Path, schema: dict[str, Any], header: bool) -> Any:
     import polars
 
     try:
-        content = polars.read_csv(path, has_header=header, schema=schema)
+        content = polars.read_csv(path, has_header=False, skip_rows=int(header), schema=schema)
     except polars.exceptions.PolarsError as error:
         raise ValueError(f"{path.name}: {error}") from error
     if sum(content.null_count().row(0)):

@@ -47,8 +47,7 @@ def _give(pool: PositionArray, free: IntArray, size_class: int, start: int) -> N
 
 @inlined
 def _append(
-    start: IntArray,
-    degree: PositionArray,
+    heads: IntArray,
     size_class: AnyArray,
     pool: PositionArray,
     free: IntArray,
@@ -56,7 +55,7 @@ def _append(
     neighbor: int,
     expected: int,
 ) -> bool:
-    used = degree[node]
+    used = heads[node, 1]
     own = size_class[node]
     if own == 255 or used == capacity(own):
         wanted = 0 if own == 255 else own + 1
@@ -66,21 +65,20 @@ def _append(
         if row < 0:
             return False
         if own != 255:
-            old = start[node]
+            old = heads[node, 0]
             for i in range(used):
                 pool[row + i] = pool[old + i]
             _give(pool, free, own, old)
-        start[node] = row
+        heads[node, 0] = row
         size_class[node] = wanted
-    pool[start[node] + used] = neighbor
-    degree[node] = used + 1
+    pool[heads[node, 0] + used] = neighbor
+    heads[node, 1] = used + 1
     return True
 
 
 @kernel
 def _insert(
-    start: IntArray,
-    degree: PositionArray,
+    heads: IntArray,
     size_class: AnyArray,
     pool: PositionArray,
     free: IntArray,
@@ -92,12 +90,12 @@ def _insert(
     for half in range(done, 2 * len(later)):
         i = half >> 1
         if half & 1:
-            fits = _append(start, degree, size_class, pool, free, earlier[i], later[i], 0)
+            fits = _append(heads, size_class, pool, free, earlier[i], later[i], 0)
         else:
             run = i
             while size_class[later[i]] == 255 and run < len(later) and later[run] == later[i]:
                 run += 1
-            fits = _append(start, degree, size_class, pool, free, later[i], earlier[i], run - i)
+            fits = _append(heads, size_class, pool, free, later[i], earlier[i], run - i)
         if not fits:
             return half
     return 2 * len(later)
@@ -120,8 +118,7 @@ class Adjacency:
     """
 
     def __init__(self) -> None:
-        self._start = Growable(np.int64)
-        self._degree = Growable(np.int32)
+        self._heads = Growable(np.int64, 2)  # where a row starts, and the degree: one cache line for both
         self._class = Growable(np.uint8)
         self._pool = Growable(np.int32)
         self._free = np.full(_CLASSES + 1, -1, np.int64)
@@ -129,23 +126,21 @@ class Adjacency:
         self.edges = 0
 
     def __len__(self) -> int:
-        return len(self._degree)
+        return len(self._heads)
 
     @property
     def nbytes(self) -> int:
         """Bytes in use, free rows included."""
-        nodes = self._start.nbytes + self._degree.nbytes + self._class.nbytes
-        return nodes + int(self._free[_CLASSES]) * 4
+        return self._heads.nbytes + self._class.nbytes + int(self._free[_CLASSES]) * 4
 
     @property
-    def arrays(self) -> tuple[IntArray, PositionArray, PositionArray]:
-        """Row starts, degrees and the pool, as the sampling kernel reads them."""
-        return self._start.reserved, self._degree.reserved, self._pool.reserved
+    def arrays(self) -> tuple[IntArray, PositionArray]:
+        """Heads (row start and degree of each node) and the pool of rows, as the kernels read them."""
+        return self._heads.rows, self._pool.reserved
 
     def add_nodes(self, count: int) -> None:
         """Append nodes without edges."""
-        self._start.extend(np.full(count, -1, np.int64))
-        self._degree.extend(np.zeros(count, np.int32))
+        self._heads.extend(np.zeros((count, 2), np.int64))
         self._class.extend(np.full(count, _NONE, np.uint8))
 
     def add_edges(self, later: PositionArray, earlier: PositionArray) -> None:
@@ -153,8 +148,7 @@ class Adjacency:
         done = 0
         while True:
             done = _insert(
-                self._start.rows,
-                self._degree.rows,
+                self._heads.rows,
                 self._class.rows,
                 self._pool.reserved,
                 self._free,
@@ -169,11 +163,11 @@ class Adjacency:
 
     def neighbors(self, node: int) -> PositionArray:
         """Copy the neighbours of a node."""
-        begin = int(self._start.rows[node])
-        row: PositionArray = self._pool.reserved[begin : begin + int(self._degree.rows[node])]
+        begin, degree = self._heads.rows[node].tolist()
+        row: PositionArray = self._pool.reserved[begin : begin + degree]
         return row.copy()
 
     def degrees(self, nodes: PositionArray | IntArray) -> PositionArray:
         """Give the degrees of nodes."""
-        found: PositionArray = self._degree.rows[nodes]
+        found: PositionArray = self._heads.rows[nodes, 1].astype(np.int32)
         return found

@@ -8,8 +8,7 @@ from ocgl.types import IntArray, PositionArray
 
 @kernel
 def ball_sizes(
-    start: IntArray,
-    degree: PositionArray,
+    heads: IntArray,
     pool: PositionArray,
     seeds: PositionArray,
     hops: int,
@@ -32,9 +31,9 @@ def ball_sizes(
     for hop in range(hops):
         end = count
         for i in range(done, end):
-            row = start[found[i]]
-            for e in range(degree[found[i]]):
-                neighbor = pool[row + e]
+            row, degree = heads[found[i]]
+            for e in range(row, row + degree):
+                neighbor = pool[e]
                 if stamps[neighbor] != stamp:
                     stamps[neighbor] = stamp
                     found[count] = neighbor

@@ -1,6 +1,7 @@
 """Arrays that grow at the end without being copied."""
 
 import mmap
+import sys
 from typing import Any
 
 import numpy as np
@@ -8,15 +9,18 @@ from numpy.typing import DTypeLike
 
 from ocgl.types import AnyArray
 
-_HUGE = 1 << 24
 _PRIVATE = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
+_LARGE = 1 << 24
+_AHEAD = 1 << 36
 
 
 class Growable:
     """An append-only array of fixed row width in its own anonymous memory map.
 
-    Growing remaps the pages (no copy, no second array in memory), and pages that were reserved but never
-    written cost nothing. Views taken earlier stay valid: if one is still alive, the rows move to a new map.
+    A small array grows by remapping. One of 16 MiB or more gets 64 GiB of addresses once (where the system allows)
+    and never moves again: pages cost memory only when they are written, there is no copy and no second array, and
+    large pages stay whole. Views taken earlier stay valid.
 
     >>> numbers = Growable(np.int32)
     >>> numbers.extend(np.arange(3))
@@ -29,7 +33,7 @@ class Growable:
         self.width = width
         self.size = 0
         self._row_bytes = self.dtype.itemsize * (1 if width is None else width)
-        self._map = self._new_map(mmap.PAGESIZE)
+        self._map = _mapped(mmap.PAGESIZE)
         self._all = self._whole()
 
     def __len__(self) -> int:
@@ -54,15 +58,11 @@ class Growable:
         """Make room for that many rows in all."""
         if rows <= len(self._all):
             return
-        wanted = max(rows, len(self._all) + len(self._all) // 2) * self._row_bytes
+        wanted = max(rows * self._row_bytes, len(self._map) * 3 // 2)
         wanted = -(-wanted // mmap.PAGESIZE) * mmap.PAGESIZE
         del self._all
-        try:
-            self._map.resize(wanted)
-        except (BufferError, OSError, SystemError, ValueError):  # a view is alive, or no mremap here
-            held, self._map = self._map, self._new_map(wanted)
-            self._map[: len(held)] = held[:]
-        self._huge_pages()
+        if wanted < _LARGE or not self._moved(max(wanted, _AHEAD), _NO_RESERVE):
+            self._enlarge(wanted)
         self._all = self._whole()
 
     def extend(self, rows: Any) -> None:
@@ -72,16 +72,31 @@ class Growable:
         self._all[self.size : self.size + count] = rows
         self.size += count
 
-    def _huge_pages(self) -> None:
-        # Random rows of a large table cost a TLB miss each with small pages: updates would slow with size.
-        if hasattr(mmap, "MADV_HUGEPAGE") and len(self._map) >= _HUGE:
-            self._map.madvise(mmap.MADV_HUGEPAGE)
+    def _enlarge(self, size: int) -> None:
+        try:
+            self._map.resize(size)
+        except (BufferError, OSError, SystemError, ValueError):  # a view is alive, or the system cannot remap
+            if not self._moved(size, 0):
+                raise MemoryError(f"no room for {size} bytes") from None
 
-    def _new_map(self, size: int) -> mmap.mmap:
-        return mmap.mmap(-1, size, flags=_PRIVATE) if _PRIVATE else mmap.mmap(-1, size)
+    def _moved(self, size: int, flags: int) -> bool:
+        try:
+            fresh = _mapped(size, flags)
+        except OSError:
+            return False
+        if hasattr(mmap, "MADV_HUGEPAGE") and size >= _LARGE:
+            # Random rows of a large table cost a page walk each with small pages: updates would slow with size.
+            fresh.madvise(mmap.MADV_HUGEPAGE)
+        fresh[: len(self._map)] = self._map[:]
+        self._map = fresh
+        return True
 
     def _whole(self) -> AnyArray:
         flat = np.frombuffer(self._map, dtype=np.uint8)
         usable = len(flat) // self._row_bytes * self._row_bytes
         array = flat[:usable].view(self.dtype)
         return array if self.width is None else array.reshape(-1, self.width)
+
+
+def _mapped(size: int, flags: int = 0) -> mmap.mmap:
+    return mmap.mmap(-1, size, flags=_PRIVATE | flags) if _PRIVATE else mmap.mmap(-1, size)

@@ -144,10 +144,10 @@ class Store:
         seeds = self.positions(ids)
         if len(seeds) == 0:
             raise EmptyBatchError("no node to look at")
-        if len(np.unique(seeds)) != len(seeds):
-            raise DuplicateNodeError("a node is named twice in one look")
         fanouts = np.array(look.fanouts, np.int64)
         nodes, sizes, indptr, indices = sample(*self._adjacency.arrays, seeds, fanouts, np.uint64(key))
+        if sizes[0] != len(seeds):
+            raise DuplicateNodeError("a node is named twice in one look")
         degrees = self._adjacency.degrees(nodes) if look.degrees == "store" else None
         edge, own = weigh(look, sizes, indptr, indices, degrees)
         cost = touched(self.features, nodes, indptr)

@@ -4,6 +4,17 @@ from ocgl.models.gcn import GCN
 from ocgl.models.head import IGNORE, GrowingHead, padded
 from ocgl.models.mlp import MLP
 from ocgl.models.optimizer import GrowingAdam
-from ocgl.models.propagate import propagate
+from ocgl.models.propagate import propagate, propagate_back
+from ocgl.models.softmax import softmax_gradient
 
-__all__ = ["GCN", "IGNORE", "MLP", "GrowingAdam", "GrowingHead", "padded", "propagate"]
+__all__ = [
+    "GCN",
+    "IGNORE",
+    "MLP",
+    "GrowingAdam",
+    "GrowingHead",
+    "padded",
+    "propagate",
+    "propagate_back",
+    "softmax_gradient",
+]

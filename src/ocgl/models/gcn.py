@@ -5,6 +5,7 @@ whose output is needed. The first Agg acts on raw features, has no parameters, a
 """
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,38 @@ from torch import Tensor, nn
 
 from ocgl.graph import Neighborhood
 from ocgl.models.head import GrowingHead, glorot
-from ocgl.models.propagate import propagate
+from ocgl.models.propagate import propagate, propagate_back
+
+
+class _Layers(torch.autograd.Function):
+    """All layers as one differentiable step: at this size, autograd node by node costs as much as the products."""
+
+    @staticmethod
+    def forward(ctx: Any, seen: Neighborhood, head: Tensor, *inner: Tensor) -> Tensor:
+        received = [seen.aggregated]
+        active = []
+        for layer, weight in enumerate(inner, start=2):
+            hidden = received[-1] @ weight.detach().numpy()
+            active.append(np.maximum(hidden, 0, out=hidden))
+            received.append(propagate(hidden, seen.block(layer)))
+        ctx.seen, ctx.received, ctx.active = seen, received, active
+        ctx.save_for_backward(head, *inner)
+        return torch.from_numpy(received[-1] @ head.detach().numpy().T)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        head, *inner = (weight.detach().numpy() for weight in ctx.saved_tensors)
+        grad = grads[0].numpy()
+        head_grad = torch.from_numpy(grad.T @ ctx.received[-1])
+        inner_grads: list[Tensor] = []
+        grad = grad @ head
+        for layer in range(len(inner) - 1, -1, -1):
+            grad = propagate_back(grad, ctx.seen.block(layer + 2))
+            grad *= ctx.active[layer] > 0
+            inner_grads.insert(0, torch.from_numpy(ctx.received[layer].T @ grad))
+            if layer:
+                grad = grad @ inner[layer].T
+        return (None, head_grad, *inner_grads)
 
 
 class GCN(nn.Module):
@@ -28,8 +60,5 @@ class GCN(nn.Module):
 
     def forward(self, seen: Neighborhood) -> Tensor:
         """Give the logits of the seeds."""
-        h = torch.from_numpy(seen.aggregated)
-        for layer, weight in enumerate(self.inner, start=2):
-            h = propagate(torch.relu(h @ weight), seen.block(layer))
-        logits: Tensor = self.head(h)
+        logits: Tensor = _Layers.apply(seen, self.head.weight, *self.inner)  # type: ignore[no-untyped-call]
         return logits

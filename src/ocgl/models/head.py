@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ocgl.types import IntArray
+from ocgl.types import BoolArray, FloatArray, IntArray
 
 IGNORE = -100
 """Target of a node without a label: it has no part in the loss (torch's own convention)."""
@@ -63,11 +63,17 @@ class GrowingHead(nn.Module):
             self.bias.data = padded(self.bias.data, len(labels))
             self.bias.grad = None
 
-    def targets(self, labels: IntArray) -> Tensor:
+    def targets(self, labels: IntArray) -> IntArray:
         """Give the output index of each label, and IGNORE for one without an output."""
-        return torch.tensor([self._index.get(label, IGNORE) for label in labels.tolist()])
+        return np.array([self._index.get(label, IGNORE) for label in labels.tolist()])
 
-    def allowed(self, candidates: IntArray) -> Tensor:
+    def allowed(self, candidates: IntArray) -> BoolArray:
         """Give, for each node, which outputs belong to its candidate classes (nodes x outputs)."""
-        known = torch.tensor(self.labels)
-        return (torch.from_numpy(candidates)[:, :, None] == known).any(1)
+        possible: BoolArray = (candidates[:, :, None] == np.array(self.labels)).any(1)
+        return possible
+
+    @property
+    def arrays(self) -> tuple[FloatArray, FloatArray]:
+        """Weight and bias, without copying."""
+        assert self.bias is not None
+        return self.weight.data.numpy(), self.bias.data.numpy()

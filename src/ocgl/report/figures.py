@@ -12,7 +12,7 @@ def draw_expansion(measured: Expansion, path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+    figure, axes = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
     for i, hops in enumerate(measured.hops):
         for sizes, style, kind in ((measured.full[hops], "-", "all"), (measured.capped[hops], "--", "capped")):
             name = f"{hops} hop{'s' * (hops > 1)}, {kind} (max {sizes.max():,})"
@@ -21,6 +21,6 @@ def draw_expansion(measured: Expansion, path: Path) -> None:
     axes.set(yscale="log", xlabel="batch", ylabel="distinct nodes (rolling mean of 10)")
     axes.set_title(f"{measured.dataset}: neighbourhood expansion, cap {measured.fanout} per node", fontsize=10)
     axes.grid(alpha=0.25, which="both", linewidth=0.5)
-    axes.legend(fontsize=8, loc="lower right")
+    figure.legend(fontsize=8, loc="outside lower center", ncols=2, frameon=False)
     figure.savefig(path, dpi=160)
     plt.close(figure)

@@ -102,9 +102,14 @@ def _heat(x: list[Any], y: list[str], values: Any, x_title: str, y_title: str) -
     import plotly.graph_objects as go
 
     figure = go.Figure(go.Heatmap(x=x, y=y, z=values, zmin=0, zmax=100, colorscale="Viridis", hoverongaps=False))
+    if len(x) <= 30:
+        figure.update_traces(texttemplate="%{z:.0f}")
     figure.update_layout(**_LAYOUT, xaxis_title=x_title, yaxis_title=y_title, yaxis_autorange="reversed")
     return _div(figure)
 
 
 def _div(figure: Any) -> str:
-    return cast(str, figure.to_html(full_html=False, include_plotlyjs=False, config={"responsive": True}))
+    return cast(
+        str,
+        figure.to_html(full_html=False, include_plotlyjs=False, config={"responsive": True, "displayModeBar": False}),
+    )

@@ -72,8 +72,12 @@ class Learner:
         restore(self._rng, state.facts["rng"])
 
     def _look(self, ids: IntArray) -> Neighborhood:
-        self.store.positions(ids)  # an unknown node must not cost a key
-        return self.store.look(ids, self.strategy.look, key(self._rng))
+        before = state_of(self._rng)
+        try:
+            return self.store.look(ids, self.strategy.look, key(self._rng))
+        except OcglError:
+            restore(self._rng, before)  # what was refused leaves no trace
+            raise
 
 
 def _question_look(look: Look, fanout: Fanout | Literal["same"]) -> Look:
@@ -87,5 +91,3 @@ def _check(labels: Labels) -> None:
         raise EmptyBatchError("no labelled node to learn from")
     if len(labels.ids) != len(labels.labels):
         raise OcglError(f"{len(labels.labels)} labels given for {len(labels.ids)} nodes")
-    if len(np.unique(labels.ids)) != len(labels.ids):
-        raise OcglError("a node is labelled twice in one batch")

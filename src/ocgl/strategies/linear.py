@@ -10,16 +10,16 @@ from torch import Tensor, nn
 
 from ocgl.buffers import VectorBuffer
 from ocgl.graph import Look, Neighborhood
-from ocgl.models import MLP
+from ocgl.models import MLP, softmax_gradient
 from ocgl.rng import generator, restore, state_of
 from ocgl.state import State
 from ocgl.strategies.base import STRICT
-from ocgl.strategies.training import GradientStrategy, masked
-from ocgl.types import IntArray
+from ocgl.strategies.training import GradientStrategy
+from ocgl.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(kw_only=True, config=STRICT)
-class Linear(GradientStrategy[Tensor]):
+class Linear(GradientStrategy[FloatArray]):
     """z_v = (x_v + sum of x_u over at most `fanout` sampled neighbours) / (1 + their number), then softmax(Wz + b).
 
     Each step has the batch's z together with `memory_proportion` remembered ones per node of the batch, drawn
@@ -51,25 +51,27 @@ class Linear(GradientStrategy[Tensor]):
         self._buffer = VectorBuffer(self.buffer_size, width, generator(self.seed, "buffer"))
         return MLP(width, 0, rng)
 
-    def encode(self, seen: Neighborhood) -> Tensor:
+    def encode(self, seen: Neighborhood) -> FloatArray:
         """Give z."""
-        return torch.from_numpy(seen.aggregated)
+        return seen.aggregated
 
-    def step(self, seen: Tensor, targets: Tensor, allowed: Tensor | None) -> None:
+    def forward(self, seen: FloatArray) -> Tensor:
+        """Give the logits."""
+        logits: Tensor = self.model(torch.from_numpy(seen))
+        return logits
+
+    def step(self, seen: FloatArray, targets: IntArray, allowed: BoolArray | None) -> None:
         """Make one step on the batch and a draw of the memory: one mean over both."""
         vectors, labels = self.memory.draw(self.memory_proportion * len(seen), self._rng_replay)
-        if not len(labels):
-            return super().step(seen, targets, allowed)
-        logits = self.forward(torch.cat([seen, torch.from_numpy(vectors)]))
-        current = masked(logits[: len(seen)], allowed)
-        return self.descend(
-            self.loss(torch.cat([current, logits[len(seen) :]]), torch.cat([targets, self.head.targets(labels)]))
-        )
+        if len(labels):
+            seen = np.concatenate([seen, vectors])
+            targets = np.concatenate([targets, self.head.targets(labels)])
+        self.apply(softmax_gradient(seen, *self.head.arrays, targets, allowed))
 
-    def after_batch(self, seen: Tensor, labels: IntArray) -> None:
+    def after_batch(self, seen: FloatArray, labels: IntArray) -> None:
         """Offer each labelled node to the reservoir."""
         known = labels >= 0
-        self.memory.offer(seen.numpy()[known], labels[known])
+        self.memory.offer(seen[known], labels[known])
 
     @property
     def memory(self) -> VectorBuffer:

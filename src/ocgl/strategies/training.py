@@ -1,6 +1,7 @@
 """The training loop that all gradient-based strategies share."""
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -16,14 +17,14 @@ from ocgl.models import GCN, IGNORE, GrowingAdam, GrowingHead
 from ocgl.rng import generator, restore, state_of
 from ocgl.state import State
 from ocgl.strategies.base import STRICT, Strategy
-from ocgl.types import FloatArray, IntArray, Json
+from ocgl.types import BoolArray, FloatArray, IntArray, Json
 
 Seen = TypeVar("Seen")
 
 
-def masked(logits: Tensor, allowed: Tensor | None) -> Tensor:
+def masked(logits: Tensor, allowed: BoolArray | None) -> Tensor:
     """Rule out the classes that the setting says a node cannot have."""
-    return logits if allowed is None else logits.masked_fill(~allowed, -torch.inf)
+    return logits if allowed is None else logits.masked_fill(torch.from_numpy(~allowed), -torch.inf)
 
 
 @dataclass(kw_only=True, config=STRICT)
@@ -54,11 +55,11 @@ class GradientStrategy(Strategy, Generic[Seen]):
     def encode(self, seen: Neighborhood) -> Seen:
         """Turn a look into what the model takes."""
 
-    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+    def loss(self, logits: Tensor, targets: IntArray) -> Tensor:
         """Mean cross-entropy over the labelled nodes, over all current outputs."""
-        return nn.functional.cross_entropy(logits, targets, ignore_index=IGNORE)
+        return nn.functional.cross_entropy(logits, torch.from_numpy(targets), ignore_index=IGNORE)
 
-    def step(self, seen: Seen, targets: Tensor, allowed: Tensor | None) -> None:
+    def step(self, seen: Seen, targets: IntArray, allowed: BoolArray | None) -> None:
         """Make one optimizer step on the batch."""
         self.descend(self.loss(masked(self.forward(seen), allowed), targets))
 
@@ -88,6 +89,12 @@ class GradientStrategy(Strategy, Generic[Seen]):
         """Follow the gradient of a loss, and keep count of losses that are no number."""
         self.nonfinite_losses += not np.isfinite(loss.item())
         self._optimizer.step(loss)
+
+    def apply(self, gradients: Iterable[FloatArray]) -> None:
+        """Follow gradients that were computed in closed form."""
+        found = [torch.from_numpy(gradient) for gradient in gradients]
+        self.nonfinite_losses += not all(np.isfinite(gradient.sum().item()) for gradient in found)
+        self._optimizer.apply(found)
 
     def forward(self, seen: Seen) -> Tensor:
         """Give the logits of the model."""

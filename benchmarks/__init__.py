@@ -1,0 +1,1 @@
+"""Speed and memory, as ratios against a reference measured in the same run."""

@@ -1,0 +1,94 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from ocgl.datasets import load
+from ocgl.errors import DatasetCorruptError, DatasetMissingError
+
+from . import raw_files as raw
+
+GRAPH: dict[str, Any] = {"edge_index": raw.EDGES.T, "y": np.array([0, 1, -1, 1, 0]), "x": raw.X}
+
+
+def save(path: Path, **changes: Any) -> str:
+    arrays = {key: value for key, value in (GRAPH | changes).items() if value is not None}
+    np.savez(path / "mine.npz", **arrays)
+    return str(path / "mine.npz")
+
+
+def test_dense(tmp_path: Path) -> None:
+    graph = load(save(tmp_path, time=np.arange(5), domain=np.array([0, 0, 1, 1, 1])))
+    assert (graph.name, graph.edges, graph.classes, graph.notes) == ("mine", 4, 2, ())
+    assert graph.time is not None and graph.time.tolist() == [0, 1, 2, 3, 4]
+    assert graph.domain is not None and graph.domain.tolist() == [0, 0, 1, 1, 1]
+    np.testing.assert_array_equal(np.asarray(graph.x), raw.X)
+
+
+def test_sparse(tmp_path: Path) -> None:
+    rows = csr_array(raw.X)
+    parts = {"x_data": rows.data, "x_indices": rows.indices, "x_indptr": rows.indptr, "x_shape": np.array(rows.shape)}
+    graph = load(save(tmp_path, x=None, **parts))
+    assert graph.sparse
+    assert isinstance(graph.x, csr_array)
+    np.testing.assert_array_equal(graph.x.toarray(), raw.X)
+
+
+def test_structure_only(tmp_path: Path) -> None:
+    graph = load(save(tmp_path, x=None))
+    assert graph.x is None
+    assert graph.notes == ("structure only: no features",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"y": None}, "it has no y"),
+        ({"edge_index": None}, "it has no edge_index"),
+        ({"labels": raw.Y}, "unknown keys labels"),
+        ({"x": raw.X[:3]}, "given for 5 nodes"),
+        ({"x": np.full((5, 3), np.nan)}, "NaN or infinity"),
+        ({"edge_index": raw.EDGES}, r"shape \(2, E\)"),
+        ({"edge_index": np.array([[0], [9]])}, "outside 0..4"),
+        ({"time": np.arange(3)}, "time has shape"),
+        ({"y": np.array([0, 1, -2, 0, 0])}, "-1 where unknown"),
+        ({"x_data": np.ones(1)}, "it has no x_indices, x_indptr, x_shape"),
+        ({"y": np.array(["a"] * 5, object)}, "allow_pickle"),
+    ],
+)
+def test_says_what_is_wrong(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(DatasetCorruptError, match=rf"mine\.npz.*{problem}"):
+        load(save(tmp_path, **changes))
+
+
+def test_broken_sparse_rows(tmp_path: Path) -> None:
+    parts = {"x_data": np.ones(1), "x_indices": np.array([7]), "x_indptr": np.array([0, 1, 1, 1, 1, 1])}
+    with pytest.raises(DatasetCorruptError, match=r"mine\.npz"):
+        load(save(tmp_path, x=None, x_shape=np.array([5, 3]), **parts))
+
+
+def test_dense_and_sparse_at_once(tmp_path: Path) -> None:
+    parts = {key: np.zeros(2, np.int64) for key in ("x_data", "x_indices", "x_indptr", "x_shape")}
+    with pytest.raises(DatasetCorruptError, match="both x and sparse rows"):
+        load(save(tmp_path, **parts))
+
+
+def test_truncated(tmp_path: Path) -> None:
+    path = Path(save(tmp_path))
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(DatasetCorruptError, match=r"mine\.npz"):
+        load(str(path))
+
+
+def test_single_array(tmp_path: Path) -> None:
+    with (tmp_path / "mine.npz").open("wb") as file:
+        np.save(file, raw.Y)
+    with pytest.raises(DatasetCorruptError, match="single array"):
+        load(str(tmp_path / "mine.npz"))
+
+
+def test_missing(tmp_path: Path) -> None:
+    with pytest.raises(DatasetMissingError, match=r"there is no file .*none\.npz"):
+        load(str(tmp_path / "none.npz"))

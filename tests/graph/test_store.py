@@ -1,0 +1,84 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from ocgl import errors
+from ocgl.graph import Look, Store
+
+
+def small() -> Store:
+    store = Store()
+    store.add([10, 20, 30], np.eye(3), [[20, 30], [10, 20]], [1.0, 2.0, 3.0])
+    return store
+
+
+def fingerprint(store: Store) -> tuple[object, ...]:
+    rows = [store.neighbors(v).tolist() for v in store.ids.tolist()]
+    seen = store.look(store.ids, Look(2, 2), 5)
+    return (len(store), store.edges, store.nbytes, store.ids.tolist(), store.times.tolist(), rows, seen.nodes.tolist())
+
+
+ROW = np.zeros((1, 3))
+BAD: dict[str, tuple[type[Exception], Callable[[Store], object]]] = {
+    "unknown neighbour": (errors.UnknownNodeError, lambda s: s.add([40], ROW, [[40], [99]])),
+    "added twice": (errors.DuplicateNodeError, lambda s: s.add([10], ROW)),
+    "twice in one arrival": (errors.DuplicateNodeError, lambda s: s.add([40, 40], np.zeros((2, 3)))),
+    "self loop": (errors.SelfLoopError, lambda s: s.add([40], ROW, [[40], [40]])),
+    "edge twice": (errors.DuplicateEdgeError, lambda s: s.add([40], ROW, [[40, 10], [10, 40]])),
+    "edge between old nodes": (errors.OldEdgeError, lambda s: s.add([40], ROW, [[10], [30]])),
+    "nan": (errors.NotFiniteError, lambda s: s.add([40], np.full((1, 3), np.nan))),
+    "sparse infinity": (errors.NotFiniteError, lambda s: s.add([40], csr_array([[0.0, np.inf, 0.0]]))),
+    "nan time": (errors.NotFiniteError, lambda s: s.add([40], ROW, times=[np.nan])),
+    "wrong width": (errors.WrongWidthError, lambda s: s.add([40], np.zeros((1, 4)))),
+    "too few rows": (errors.WrongWidthError, lambda s: s.add([40, 50], ROW)),
+    "no nodes": (errors.EmptyBatchError, lambda s: s.add([], np.zeros((0, 3)))),
+    "negative id": (errors.UnknownNodeError, lambda s: s.add([-5], ROW)),
+    "fractional id": (errors.GraphError, lambda s: s.add([0.5], ROW)),
+    "times of other length": (errors.GraphError, lambda s: s.add([40], ROW, times=[1.0, 2.0])),
+    "look at unknown": (errors.UnknownNodeError, lambda s: s.look([77], Look(1, 2), 0)),
+    "look at nothing": (errors.EmptyBatchError, lambda s: s.look([], Look(1, 2), 0)),
+    "look at one twice": (errors.DuplicateNodeError, lambda s: s.look([10, 10], Look(1, 2), 0)),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_has_a_name_and_leaves_the_store_as_it_was(name: str) -> None:
+    error, act = BAD[name]
+    store = small()
+    before = fingerprint(store)
+    with pytest.raises(error):
+        act(store)
+    assert fingerprint(store) == before
+
+
+def test_edges_inside_an_arrival_and_to_the_past_are_visible_at_once() -> None:
+    store = small()
+    store.add([5, 6], np.zeros((2, 3)), [[5, 6, 5], [10, 5, 30]])
+    assert store.neighbors(5).tolist() == [10, 30, 6]
+    assert store.neighbors(10).tolist() == [20, 5]
+    assert store.degrees([5, 6, 10]).tolist() == [3, 1, 2]
+
+
+def test_ids_may_be_any_integers() -> None:
+    store = Store()
+    ids = np.random.default_rng(0).integers(2**62, size=5000)
+    store.add(ids, np.zeros((5000, 1)))
+    assert store.positions(ids).tolist() == list(range(5000))
+
+
+def test_dense_and_sparse_rows_can_be_mixed() -> None:
+    store = small()
+    store.add([40], csr_array([[0.0, 7.0, 0.0]]))
+    assert store.look([40], Look(0), 0).rows().tolist() == [[0, 7, 0]]
+    sparse = Store()
+    sparse.add([1], csr_array([[0.0, 7.0]]))
+    sparse.add([2], np.array([[1.0, 0.0]]), [[2], [1]])
+    assert sparse.look([2], Look(1), 0).aggregated.tolist() == [[1, 7]]
+
+
+def test_no_node_yet() -> None:
+    with pytest.raises(errors.UnknownNodeError):
+        Store().look([1], Look(), 0)
+    assert len(Store()) == 0
