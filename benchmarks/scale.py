@@ -19,6 +19,7 @@ SMALL = "sbm:products,nodes=20000,edges=505171"
 CHUNK = 20_000
 ROUNDS = 150
 SIZES = (10, 250)
+GATED = 10  # 250 seeds reach more than half of the small graph: fewer distinct nodes there, so not the same work
 
 
 def resident() -> dict[str, int]:
@@ -53,9 +54,9 @@ def child(dataset: str) -> None:
         for _ in range(ROUNDS + 20):
             ids = rng.choice(stream.label_order, size, replace=False)
             begin = time.perf_counter()
-            learner.learn(Labels(ids, graph.y[ids]))
+            batch = learner.learn(Labels(ids, graph.y[ids]))
             spent.append(time.perf_counter() - begin)
-        found[f"update_{size}"] = float(np.median(spent[20:]))
+        found |= {f"update_{size}": float(np.median(spent[20:])), f"seen_{size}": batch.neighborhood.cost.nodes}
     raw = 4 * graph.nodes * graph.width + 4 * 2 * graph.edges
     found |= {"store": most - before, "process": most, "raw": raw, "peak": resident()["peak"]}
     print(json.dumps(found | {"grow_seconds": grown, "nodes": graph.nodes, "edges": graph.edges}))
@@ -73,11 +74,11 @@ def measure() -> list[Row]:
     small, large = measured(SMALL), measured(LARGE)
     rows = [
         Row(
-            f"bare, batch of {size}, {large['nodes']:,.0f} nodes",
+            f"bare, batch of {size}, {large['nodes']:,.0f} nodes ({large[f'seen_{size}']:,.0f} seen)",
             1000 * large[f"update_{size}"],
-            f"the same at {small['nodes']:,.0f} nodes",
+            f"the same at {small['nodes']:,.0f} nodes ({small[f'seen_{size}']:,.0f} seen)",
             1000 * small[f"update_{size}"],
-            1.3,
+            1.3 if size == GATED else None,
             at_most=True,
         )
         for size in SIZES

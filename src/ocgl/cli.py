@@ -68,7 +68,7 @@ def run(
         _write_json(json_file, result)
     console.print(result_table(result))
     if out is not None:
-        console.print(f"open [bold]{write_run_page(out)}[/bold]")
+        console.print(f"open [bold]{write_run_page(out)}[/bold]", soft_wrap=True)
 
 
 @app.command()
@@ -76,12 +76,13 @@ def datasets(data_root: DataRoot = None) -> None:
     """List the datasets, their statistics, and whether they are on disk."""
     from ocgl.datasets import catalogue
 
-    table = Table(title="datasets", title_justify="left")
-    for name in ("name", "kind", "nodes", "edges", "features", "classes", "streams", "on disk"):
-        table.add_column(name, justify="right" if name in ("nodes", "edges", "features", "classes") else "left")
+    table = Table(title="datasets", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for name in ("name", "kind", "nodes", "edges", "features", "classes", "tasks", "on disk"):
+        numeric = name in ("nodes", "edges", "features", "classes")
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
     for entry in catalogue(data_root):
         counts = (f"{n:,}" for n in (entry.nodes, entry.edges, entry.features, entry.classes))
-        streams = ", ".join(f"{kind} ({tasks} tasks)" for kind, tasks in entry.streams.items())
+        streams = ", ".join(f"{kind} {tasks}" for kind, tasks in entry.streams.items())
         table.add_row(entry.name, entry.kind, *counts, streams, entry.on_disk)
     console.print(table)
 
@@ -120,7 +121,7 @@ def expansion(
             f"{row['capped_mean']:,.0f}", f"{row['capped_max']:,}", f"{row['bound']:,}",
         )  # fmt: skip
     console.print(table)
-    console.print(f"drawn to [bold]{out}[/bold]")
+    console.print(f"drawn to [bold]{out}[/bold]", soft_wrap=True)
 
 
 @app.command()

@@ -42,7 +42,7 @@ class State:
         """Write to one file, whole or not at all."""
         from safetensors.numpy import save
 
-        data = save({k: np.ascontiguousarray(v) for k, v in self.arrays.items()}, {"facts": json.dumps(self.facts)})
+        data = save({k: np.asarray(v, order="C") for k, v in self.arrays.items()}, {"facts": json.dumps(self.facts)})
         write_whole(path, data)
 
     @classmethod

@@ -29,9 +29,9 @@ def dense_adjacency(graph: Graph) -> DoubleArray:
 
 
 def normalised(dense: DoubleArray, norm: Norm) -> DoubleArray:
-    degree = dense.sum(1)
+    degree: DoubleArray = dense.sum(1)
     if norm == "mean":
-        return dense / degree[:, None]
+        return np.divide(dense, degree[:, None])
     return np.divide(dense, np.sqrt(degree[:, None] * degree)) if norm == "sym" else dense
 
 

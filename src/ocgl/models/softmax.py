@@ -21,7 +21,7 @@ def softmax_gradient(
         logits[: len(allowed)][~allowed] = -np.inf
     error = np.exp(logits - logits.max(1, keepdims=True))
     error /= error.sum(1, keepdims=True)
-    error[np.arange(len(targets)), targets] -= 1
     counted = targets >= 0
+    error[counted, targets[counted]] -= 1
     error *= (counted / np.float32(counted.sum()))[:, None]
     return error.T @ vectors, error.sum(0)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ocgl.errors import ConfigError, EmptyBatchError, OcglError
-from ocgl.graph import Arrival, Batch, Labels, Look, Neighborhood, Store
+from ocgl.graph import Arrival, Batch, Labels, Look, Store
 from ocgl.rng import generator, key, restore, state_of
 from ocgl.state import State
 from ocgl.strategies.base import Fanout, Strategy
@@ -38,8 +38,15 @@ class Learner:
 
     def batch(self, labels: Labels) -> Batch:
         """Look at labelled nodes, once, for training."""
-        _check(labels)
-        return Batch(self._look(labels.ids), labels.labels, labels.candidates)
+        if len(labels.ids) == 0:
+            raise EmptyBatchError("no labelled node to learn from")
+        before = state_of(self._rng)
+        try:
+            seen = self.store.look(labels.ids, self.strategy.look, key(self._rng))
+            return Batch(seen, labels.labels, labels.candidates)
+        except OcglError:
+            restore(self._rng, before)  # what was refused leaves no trace
+            raise
 
     def learn(self, labels: Labels | Batch) -> Batch:
         """Learn from labels that have become known, with the graph as it is now. Gives what was seen."""
@@ -71,23 +78,8 @@ class Learner:
         self.strategy.load_state(state.part("strategy"))
         restore(self._rng, state.facts["rng"])
 
-    def _look(self, ids: IntArray) -> Neighborhood:
-        before = state_of(self._rng)
-        try:
-            return self.store.look(ids, self.strategy.look, key(self._rng))
-        except OcglError:
-            restore(self._rng, before)  # what was refused leaves no trace
-            raise
-
 
 def _question_look(look: Look, fanout: Fanout | Literal["same"]) -> Look:
     if fanout == "same":
         return look
     return replace(look, fanout=None if fanout == "all" else fanout)
-
-
-def _check(labels: Labels) -> None:
-    if len(labels.ids) == 0:
-        raise EmptyBatchError("no labelled node to learn from")
-    if len(labels.ids) != len(labels.labels):
-        raise OcglError(f"{len(labels.labels)} labels given for {len(labels.ids)} nodes")

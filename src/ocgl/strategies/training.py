@@ -80,9 +80,10 @@ class GradientStrategy(Strategy, Generic[Seen]):
         seen = self.encode(batch.neighborhood)
         targets = self.head.targets(batch.labels)
         allowed = None if batch.candidates is None else self.head.allowed(batch.candidates)
-        for _ in range(self.passes):
-            self.step(seen, targets, allowed)
-        self.after_batch(seen, batch.labels)
+        with np.errstate(all="ignore"):  # divergence is counted, not warned of
+            for _ in range(self.passes):
+                self.step(seen, targets, allowed)
+            self.after_batch(seen, batch.labels)
         self.updates += 1
 
     def descend(self, loss: Tensor) -> None:
@@ -122,7 +123,7 @@ class GradientStrategy(Strategy, Generic[Seen]):
     def scores(self, seen: Neighborhood) -> FloatArray:
         """Give the logits."""
         self._check_width(seen)
-        with torch.no_grad():
+        with torch.no_grad(), np.errstate(all="ignore"):
             logits: FloatArray = self.forward(self.encode(seen)).numpy()
         return logits
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import ClassVar, cast
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -204,7 +205,7 @@ class Stream:
             columns = {k.removeprefix("graph_"): v for k, v in arrays.items() if k.startswith("graph_")}
             graph = Graph.from_columns(facts["name"], columns, tuple(facts["notes"]))
             rest = {name: arrays[name] for name in cls.ARRAYS}
-        except (OSError, ValueError, KeyError, EOFError) as error:
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
             raise StreamError(f"{path} holds no stream: {error}") from error
         stream = cls(graph, **rest, base=facts["base"], config=facts["config"], whole_tasks=facts["whole_tasks"])
         if stream.content_hash != facts["hash"]:

@@ -1,0 +1,156 @@
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ocgl.benchmark import Run, configure, execute, resume, stream_of
+from ocgl.benchmark.keep import CHECKPOINT, CONFIG, CURVES, MODEL, RESULT, TIMINGS
+from ocgl.errors import ResumeError
+from ocgl.state import State
+from ocgl.types import Json
+from tests.strategies.contract import same
+
+
+def timeless(result: Json) -> Json:
+    return {key: value for key, value in result.items() if key not in TIMINGS}
+
+
+@pytest.mark.parametrize("strategy", ["bare", "linear"])
+@pytest.mark.parametrize("stream", ["class", "time", "task", "blurry", "iid"])
+def test_every_stream_runs_and_says_everything(strategy: str, stream: str) -> None:
+    config = configure("digits", strategy, stream, settings=["batch_size=40", "fanout=3"])
+    result = Run(config, stream_of(config)).finish()
+    for key in ("AP", "AF", "AF_T", "AAP", "prequential"):
+        assert -100 <= result[key] <= 100
+    assert len(result["matrix"]) == result["statistics"]["tasks"]
+    assert result["updates"] == result["statistics"]["steps"]
+    most, bound = result["cost_per_update"]["most"], result["cost_per_update"]["bound"]
+    assert all(0 < most[part] <= bound[part] for part in ("nodes", "edges", "bytes"))
+    json.dumps(result, allow_nan=False)
+
+
+def test_domain_streams_run_on_the_block_model() -> None:
+    config = configure("sbm:nodes=300,edges=900,classes=4", "linear", "domain", settings=["batch_size=30"])
+    assert Run(config, stream_of(config)).finish()["statistics"]["tasks"] == 5
+
+
+def test_late_and_missing_labels_run() -> None:
+    config = configure("digits", "linear", settings=["label_delay=[0,5]", "missing_labels=0.3"])
+    result = Run(config, stream_of(config)).finish()
+    assert 0 < result["statistics"]["labels"] < 0.75 * result["statistics"]["train"]
+    assert "never come" in result["protocol"]["labels"]
+
+
+def test_a_run_repeats_bit_equal_and_seeds_differ() -> None:
+    def go(seed: int) -> tuple[Json, State]:
+        config = configure("digits", "bare", seed=seed, settings=["batch_size=30"])
+        run = Run(config, stream_of(config))
+        return timeless(run.finish()), run.learner.state()
+
+    (first, a), (again, b), (other, _) = go(1), go(1), go(2)
+    assert first == again and same(a, b)
+    assert first["AAP"] != other["AAP"] and first["stream_hash"] == other["stream_hash"]
+
+
+def test_tuning_on_the_prefix_is_the_beginning_of_the_whole_run() -> None:
+    config = configure("digits", "linear", settings=["batch_size=20"])
+    stream = stream_of(config)
+    prefix = Run(config, stream.prefix(2))
+    prefix.finish()
+    whole = Run(config, stream)
+    for _ in range(len(prefix.stream)):
+        whole.step()
+    assert same(prefix.learner.state(), whole.learner.state())
+
+
+@pytest.mark.parametrize("strategy", ["bare", "linear"])
+def test_a_run_resumes_from_any_batch_bit_equal(strategy: str, tmp_path: Path) -> None:
+    config = configure("digits", strategy, settings=["batch_size=40"])
+    stream = stream_of(config)
+    whole = Run(config, stream)
+    states = []
+    while whole.done < len(stream):
+        whole.step()
+        states.append(whole.state())
+    for cut in (0, 3, len(stream) // 2, len(stream) - 1):
+        states[cut].save(tmp_path / "c.safetensors")
+        rest = Run(config, stream)
+        rest.load_state(State.load(tmp_path / "c.safetensors"))
+        assert timeless(rest.finish()) == timeless(whole.result())
+        assert same(rest.learner.state(), whole.learner.state())
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "ocgl.cli", "run", *arguments]
+
+
+def test_kill_9_at_ten_random_moments_ends_bit_equal(tmp_path: Path) -> None:
+    settings = ["--dataset", "digits", "--strategy", "linear", "--set", "passes=5", "--set", "batch_size=2"]
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    begin = time.monotonic()
+    subprocess.run(command(*settings, "--out", str(whole)), check=True, capture_output=True)
+    full = time.monotonic() - begin
+    rng = random.Random(0)
+    kills = attempts = 0
+    while kills < 10 and attempts < 40:
+        attempts += 1
+        again = ["--resume", str(broken)] if (broken / CONFIG).exists() else [*settings, "--out", str(broken)]
+        process = subprocess.Popen(
+            command(*again, "--checkpoint-every", "7"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        wait_for = broken / CHECKPOINT
+        before = wait_for.stat().st_mtime_ns if wait_for.exists() else 0
+        while process.poll() is None and (not wait_for.exists() or wait_for.stat().st_mtime_ns == before):
+            time.sleep(0.002)
+        time.sleep(rng.random() * full / 40)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.wait()
+        if (broken / RESULT).exists():
+            break
+    assert kills == 10, f"the run ended after {kills} kills"
+    subprocess.run(command("--resume", str(broken)), check=True, capture_output=True)
+    ours, theirs = (json.loads((d / RESULT).read_text()) for d in (broken, whole))
+    assert timeless(ours) == timeless(theirs)
+    assert same(State.load(broken / MODEL), State.load(whole / MODEL))
+    assert (broken / CURVES).read_bytes() == (whole / CURVES).read_bytes()
+    assert not (broken / CHECKPOINT).exists()
+
+
+def test_a_finished_run_is_read_not_run_again_and_never_overwritten(tmp_path: Path) -> None:
+    config = configure("digits", "linear", settings=["batch_size=50"])
+    result = execute(config, out=tmp_path / "r")
+    assert resume(tmp_path / "r") == json.loads(json.dumps(result))
+    with pytest.raises(ResumeError, match="already"):
+        execute(config, out=tmp_path / "r")
+    with pytest.raises(ResumeError, match="no run"):
+        resume(tmp_path)
+
+
+def test_a_checkpoint_of_another_stream_is_refused() -> None:
+    config = configure("digits", "linear", settings=["batch_size=50"])
+    run = Run(config, stream_of(config))
+    run.step()
+    other = configure("digits", "linear", settings=["batch_size=50", "stream_seed=1"])
+    with pytest.raises(ResumeError, match="stream differs"):
+        Run(other, stream_of(other)).load_state(run.state())
+
+
+def test_curves_hold_what_the_figures_need(tmp_path: Path) -> None:
+    import polars as pl
+
+    config = configure("digits", "linear", settings=["batch_size=50"])
+    result = execute(config, out=tmp_path / "r")
+    curves = pl.read_parquet(tmp_path / "r" / CURVES)
+    assert curves.height == result["statistics"]["steps"]
+    assert curves["AP_t"].mean() == pytest.approx(result["AAP"])
+    assert curves["nodes"][-1] == result["statistics"]["nodes"]
+    assert np.isnan(curves["task_4"][0]) and curves["task_4"][-1] >= 0

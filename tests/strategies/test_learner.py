@@ -1,0 +1,104 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ocgl import errors
+from ocgl.graph import Arrival, Batch, Graph, Labels
+from ocgl.strategies import Learner, make
+from ocgl.streams import class_stream, make_stream
+from tests.strategies.contract import batches, same, taught
+
+IDS, ONE = np.array([0]), np.array([1])
+BAD: dict[str, tuple[type[Exception], Callable[[Learner], object]]] = {
+    "label of an unknown node": (errors.UnknownNodeError, lambda s: s.learn(Labels(np.array([9999]), ONE))),
+    "empty batch": (errors.EmptyBatchError, lambda s: s.learn(Labels(np.empty(0, int), np.empty(0, int)))),
+    "labels of other length": (errors.OcglError, lambda s: s.learn(Labels(s.store.ids[:2], ONE))),
+    "node labelled twice": (errors.OcglError, lambda s: s.learn(Labels(s.store.ids[[0, 0]], np.array([1, 1])))),
+    "fractional labels": (errors.OcglError, lambda s: s.learn(Labels(s.store.ids[:1], np.array([0.5])))),
+    "label below -1": (errors.OcglError, lambda s: s.learn(Labels(s.store.ids[:1], np.array([-2])))),
+    "prediction for an unknown node": (errors.UnknownNodeError, lambda s: s.predict([9999])),
+    "arrival of wrong width": (
+        errors.WrongWidthError,
+        lambda s: s.arrive(Arrival(np.array([9999]), np.zeros((1, 2), np.float32), np.empty((2, 0), int), np.zeros(1))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("strategy", ["bare", "linear"])
+def test_bad_input_has_a_name_and_leaves_the_learner_as_it_was(graph: Graph, strategy: str, name: str) -> None:
+    error, act = BAD[name]
+    learner = taught(make(strategy), class_stream(graph), 5)
+    before, nodes = learner.state(), len(learner.store)
+    with pytest.raises(error):
+        act(learner)
+    assert same(before, learner.state()) and len(learner.store) == nodes
+
+
+def test_a_look_of_other_width_or_depth_is_refused(graph: Graph) -> None:
+    strategy = taught(make("bare"), class_stream(graph), 3).strategy
+    before = strategy.state()
+    other = Learner(make("bare"))
+    other.store.add([0], np.zeros((1, 9)))
+    with pytest.raises(errors.WrongWidthError):
+        strategy.learn(Batch(other.store.look([0], strategy.look, 0), ONE))
+    with pytest.raises(errors.WrongWidthError):
+        strategy.predict(other.store.look([0], make("linear").look, 0))
+    assert same(before, strategy.state())
+
+
+def test_unknown_names_and_values() -> None:
+    with pytest.raises(errors.UnknownNameError, match="did you mean linear"):
+        make("linaer")
+    with pytest.raises(errors.UnknownNameError, match="did you mean lr"):
+        make("bare", lrr=1)
+    with pytest.raises(errors.ConfigError, match="lr"):
+        make("bare", lr=-1)
+    with pytest.raises(errors.ConfigError):
+        make("no/such/file.py:Name")
+
+
+def test_a_strategy_from_a_file(tmp_path_factory: pytest.TempPathFactory, graph: Graph) -> None:
+    file = tmp_path_factory.mktemp("own") / "mine.py"
+    file.write_text(
+        "from pydantic.dataclasses import dataclass\nfrom ocgl.strategies.bare import Bare\n"
+        "@dataclass(kw_only=True)\nclass Mine(Bare):\n    name = 'mine'\nother = 3\n"
+    )
+    learner = taught(make(f"{file}:Mine", hidden=4), class_stream(graph))
+    assert (learner.predict(learner.store.ids) >= 0).all()
+    with pytest.raises(errors.UnknownNameError, match="Mine"):
+        make(f"{file}:Mien")
+    with pytest.raises(errors.ConfigError, match="subclass"):
+        make(f"{file}:other")
+
+
+def test_predictions_do_not_depend_on_chunks_or_repetitions(graph: Graph) -> None:
+    learner = taught(make("bare", fanout=3), class_stream(graph))
+    ids = learner.store.ids
+    whole = learner.predict(ids)
+    learner.chunk = 7
+    assert np.array_equal(whole, learner.predict(ids))
+    assert np.array_equal(learner.predict(ids[[3, 3, 1]]), whole[[3, 3, 1]])
+    assert len(learner.predict([])) == 0
+
+
+def test_candidates_restrict_training_and_prediction(graph: Graph) -> None:
+    stream = make_stream(graph, "task")
+    for name in ("bare", "linear"):
+        learner = Learner(make(name, lr=0.01))
+        for batch in batches(learner, stream):
+            learner.learn(batch)
+        ids = stream.order[stream.scored[stream.order] >= 0]
+        candidates = stream.candidates(ids)
+        assert candidates is not None
+        predicted = learner.predict(ids, candidates)
+        assert (predicted[:, None] == candidates).any(1).all()
+        assert np.array_equal(learner.predict(ids[[1, 0]], candidates[[1, 0]]), predicted[[1, 0]])
+
+
+def test_full_neighbourhoods_for_questions(graph: Graph) -> None:
+    learner = Learner(make("linear", fanout=2), eval_fanout="all")
+    assert learner.question_look.fanout is None and learner.strategy.look.fanout == 2
+    with pytest.raises(errors.ConfigError):
+        Learner(make("linear"), chunk=0)

@@ -1,0 +1,80 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ocgl.cli import main
+
+
+def ocgl(*arguments: str) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["ocgl", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    return int(ended.value.code or 0)
+
+
+def test_run_leaves_a_result_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, file = tmp_path / "run", tmp_path / "r.json"
+    settings = ["--set", "lr=0.01", "--set", "batch_size=50"]
+    assert (
+        ocgl("run", "--dataset", "digits", "--strategy", "linear", *settings, "--out", str(out), "--json", str(file))
+        == 0
+    )
+    printed = capsys.readouterr().out
+    assert "AAP" in printed and "protocol" in printed and "report.html" in printed
+    result = json.loads(file.read_text())
+    needed = "dataset stream strategy seed hyperparameters AP AF AF_T AAP matrix updates learn_seconds"
+    for key in (*needed.split(), "evaluate_seconds", "peak_rss_bytes", "protocol"):
+        assert key in result
+    page = (out / "report.html").read_text()
+    assert "Protocol card" in page and result["stream_hash"] in page
+    assert ocgl("run", "--resume", str(out)) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["run", "--dataset", "digits", "--strategy", "linaer"],
+            "UnknownNameError: unknown strategy 'linaer'; did you",
+        ),
+        (["run", "--dataset", "digts", "--strategy", "bare"], "unknown dataset"),
+        (["run", "--dataset", "digits", "--strategy", "bare", "--set", "lrr=1"], "did you mean lr"),
+        (["run", "--dataset", "digits", "--strategy", "bare", "--stream", "clas"], "ConfigError"),
+        (["run", "--strategy", "bare"], "--dataset"),
+        (["run", "--resume", "/nowhere"], "ResumeError"),
+        (["run", "--dataset", "digits", "--strategy", "bare", "--stream", "domain"], "domain"),
+        (["run", "--dataset", "no.npz", "--strategy", "bare"], "no.npz"),
+        (["expansion", "--dataset", "digits", "--hops", "x"], "--hops"),
+    ],
+)
+def test_a_typo_gives_one_clear_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ocgl(*arguments) == 2
+    text = " ".join(capsys.readouterr().err.split())
+    assert said in text and "Traceback" not in text
+
+
+def test_datasets_and_strategies_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ocgl("datasets") == 0 and ocgl("strategies") == 0
+    printed = capsys.readouterr().out
+    for name in ("corafull", "arxiv", "reddit", "amazon-computer", "products", "roman-empire", "elliptic", "digits"):
+        assert name in printed
+    assert "bare" in printed and "linear" in printed
+
+
+def test_expansion_draws_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figure = tmp_path / "e.png"
+    assert ocgl("expansion", "--dataset", "digits", "--hops", "1,2", "--out", str(figure)) == 0
+    assert figure.stat().st_size > 10_000 and figure.with_suffix(".csv").read_text().startswith("batch,nodes,full_1")
+    assert "bound" in capsys.readouterr().out
+
+
+def test_your_own_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "mine.npz"
+    y = np.arange(60) % 4
+    np.savez(path, x=rng.random((60, 3)), edge_index=rng.integers(60, size=(2, 90)), y=y)
+    assert ocgl("run", "--dataset", str(path), "--strategy", "bare", "--set", "hidden=4") == 0
+    assert "mine" in capsys.readouterr().out

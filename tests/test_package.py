@@ -1,0 +1,37 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ocgl
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_public_api_is_what_it_lists() -> None:
+    for name in ocgl.__all__:
+        assert getattr(ocgl, name).__name__ == name
+    with pytest.raises(AttributeError):
+        _ = ocgl.nothing
+
+
+def test_importing_pulls_in_neither_torch_nor_pyg_nor_plotting() -> None:
+    code = (
+        "import sys, ocgl; print([m for m in ('torch', 'torch_geometric', 'matplotlib', 'dask') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+    code = code.replace("import sys, ocgl;", "import sys, ocgl; ocgl.Judge, ocgl.make, ocgl.load;")
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in sorted((ROOT / "docs").glob("*.md")))])
+def test_the_python_in_the_pages_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL):
+        file = tmp_path / "block.py"
+        file.write_text(block)
+        exec(compile(block, page, "exec"), {"__name__": "page"})
