@@ -79,14 +79,14 @@ def datasets(data_root: DataRoot = None) -> None:
     table = Table(title="datasets", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for name in ("name", "nodes", "edges", "features", "classes", "tasks", "on disk"):
         numeric = name in ("nodes", "edges", "features", "classes")
-        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric or name == "name")
     for entry in catalogue(data_root):
         if not entry.name.startswith("sbm:"):
             counts = (f"{n:,}" for n in (entry.nodes, entry.edges, entry.features, entry.classes))
             tasks = ", ".join(f"{kind} {count}" for kind, count in entry.streams.items())
             table.add_row(entry.name, *counts, tasks, entry.on_disk)
     console.print(table)
-    console.print("\nsbm:NAME has the size of one of the seven; sbm:nodes=20000,edges=500000,classes=10,... any other.")
+    console.print("\nsbm:NAME has the size of one of the seven, sbm:nodes=20000,edges=500000 any other.")
     console.print("Edges as the paper counts them. A path to an .npz file is a dataset, too.")
 
 
