@@ -19,7 +19,7 @@ def test_equals_a_hand_written_adam_loop(graph: Graph) -> None:
         if number == 3:
             break
         if reference is None:
-            bare._begin(5)
+            bare.begin(5)
             bare._grow(np.array([0, 1]))
             reference = GCN(5, 2, 7, np.random.default_rng(0))
             reference.head.grow([0, 1], np.random.default_rng(0))

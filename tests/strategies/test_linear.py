@@ -38,7 +38,7 @@ def test_memories_stay_as_they_were_on_arrival(graph: Graph) -> None:
     for batch in batches(learner, class_stream(graph)):
         learner.learn(batch)
         kept.append(batch.neighborhood.aggregated.copy())
-    np.testing.assert_array_equal(linear.memory.state().arrays["vectors"], np.concatenate(kept))
+    np.testing.assert_array_equal(linear.vectors.state().arrays["vectors"], np.concatenate(kept))
 
 
 def test_an_empty_memory_leaves_plain_descent(graph: Graph) -> None:
@@ -55,7 +55,7 @@ def test_replay_joins_the_batch_in_one_mean(graph: Graph) -> None:
     learner = taught(linear, stream, 6)
     batch = learner.batch(Labels(stream.held_out(0)[:4], graph.y[stream.held_out(0)[:4]]))
     twin = linear.clone()
-    vectors, labels = twin.memory.draw(3 * 4, twin._rng_replay)
+    vectors, labels = twin.vectors.draw(3 * 4, twin._rng_replay)
     both = np.concatenate([twin.encode(batch.neighborhood), vectors])
     plain = linear.clone()
     plain._buffer = VectorBuffer(0, 5, np.random.default_rng(0))
@@ -84,5 +84,5 @@ def test_many_passes_converge_to_logistic_regression(graph: Graph) -> None:
 def test_memory_counts(graph: Graph, buffer_size: int) -> None:
     linear = Linear(buffer_size=buffer_size)
     taught(linear, class_stream(graph))
-    assert linear.memory_nodes == min(buffer_size, linear.memory._slots.offered)
+    assert linear.memory_nodes == min(buffer_size, linear.vectors._slots.offered)
     assert linear.memory_bytes == 3 * 4 * 6 * 6 + buffer_size * (5 * 4 + 8)

@@ -19,6 +19,11 @@ class VectorBuffer:
         return len(self._slots)
 
     @property
+    def nodes(self) -> int:
+        """How many nodes are held."""
+        return len(self)
+
+    @property
     def nbytes(self) -> int:
         """Bytes held."""
         return self._vectors.nbytes + self._labels.nbytes

@@ -1,12 +1,16 @@
 """What comes in: nodes with their edges, and labels. And what a learner gets of it: a batch."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ocgl.errors import EmptyBatchError, OcglError
 from ocgl.graph.neighborhood import Neighborhood
 from ocgl.types import BoolArray, DoubleArray, IntArray, Rows
+
+if TYPE_CHECKING:
+    from ocgl.graph.store import Store
 
 UNKNOWN = -1
 """The label of a node whose label is not known."""
@@ -39,11 +43,15 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """All that a strategy gets: a bounded look at some nodes and their labels (-1 where not known)."""
+    """All that a strategy gets: a bounded look at some nodes and their labels (-1 where not known).
+
+    `store` is there where the look was taken from one; methods that declare `needs_store` look further in it.
+    """
 
     neighborhood: Neighborhood
     labels: IntArray
     candidates: IntArray | None = None
+    store: "Store | None" = None
 
     def __post_init__(self) -> None:
         if len(self.labels) == 0:

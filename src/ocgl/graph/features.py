@@ -88,7 +88,7 @@ class DenseTable:
 
     def take(self, nodes: PositionArray) -> Rows:
         """Copy rows."""
-        rows: FloatArray = self._rows.rows[nodes]
+        rows: FloatArray = self._data[nodes]
         return rows
 
     def aggregate(
@@ -101,7 +101,31 @@ class DenseTable:
         rows: int,
     ) -> FloatArray:
         """Sum neighbours' rows."""
-        return dense_rows(self._rows.rows, nodes, indptr, indices, edge, own, rows)
+        return dense_rows(self._data, nodes, indptr, indices, edge, own, rows)
+
+    @property
+    def _data(self) -> FloatArray:
+        return self._rows.rows
+
+
+class FixedTable(DenseTable):
+    """Rows that lie in an array already and are read in place."""
+
+    def __init__(self, rows: FloatArray) -> None:
+        super().__init__(rows.shape[1])
+        self._given = rows
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array."""
+        return self._given.nbytes
+
+    @property
+    def _data(self) -> FloatArray:
+        return self._given
 
 
 class SparseTable:

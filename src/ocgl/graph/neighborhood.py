@@ -108,7 +108,11 @@ class Neighborhood:
 
 
 def weigh(
-    look: Look, sizes: IntArray, indptr: IntArray, indices: PositionArray, store_degrees: PositionArray | None
+    look: Look,
+    sizes: IntArray,
+    indptr: IntArray,
+    indices: PositionArray,
+    store_degrees: PositionArray | IntArray | None,
 ) -> tuple[FloatArray, FloatArray]:
     """Give the weights of the sampled edges and of the expanded nodes themselves."""
     if look.norm == "sum" or look.hops == 0:

@@ -23,6 +23,7 @@ from ocgl.graph.hashing import IdTable
 from ocgl.graph.look import Look
 from ocgl.graph.neighborhood import Neighborhood, touched, weigh
 from ocgl.graph.sampling import sample
+from ocgl.graph.sparsify import Sparsified, sparsify
 from ocgl.kernels import kernel
 from ocgl.types import DoubleArray, IntArray, PositionArray
 
@@ -138,6 +139,10 @@ class Store:
         """Give the ids of a node's visible neighbours, in order of arrival."""
         found: IntArray = self._order.rows[self._adjacency.neighbors(int(self.positions([node])[0]))]
         return found
+
+    def sparsified(self, position: int, budget: tuple[int, int], key: int) -> Sparsified:
+        """Give a small subgraph around a node (by position), at most `budget` first- and second-hop nodes."""
+        return sparsify(self._adjacency.arrays, position, budget, key)
 
     def look(self, ids: ArrayLike, look: Look, key: int) -> Neighborhood:
         """Look at distinct nodes. The same key, nodes and graph give the same look."""

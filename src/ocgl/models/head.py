@@ -57,11 +57,10 @@ class GrowingHead(nn.Module):
         """Take these labels, of which the present ones are the beginning; new rows are zero."""
         self.labels = list(labels)
         self._index = {label: i for i, label in enumerate(self.labels)}
-        self.weight.data = padded(self.weight.data, len(labels))
-        self.weight.grad = None
+        # New parameters, not new data: autograd remembers the shape of those it has seen.
+        self.weight = nn.Parameter(padded(self.weight.data, len(labels)))
         if self.bias is not None:
-            self.bias.data = padded(self.bias.data, len(labels))
-            self.bias.grad = None
+            self.bias = nn.Parameter(padded(self.bias.data, len(labels)))
 
     def targets(self, labels: IntArray) -> IntArray:
         """Give the output index of each label, and IGNORE for one without an output."""

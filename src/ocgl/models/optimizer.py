@@ -20,28 +20,24 @@ class GrowingAdam:
     the open because they grow, and the small models of this field cannot afford the optimizer's bookkeeping.
     """
 
-    def __init__(self, parameters: Iterable[tuple[str, nn.Parameter]], lr: float) -> None:
-        self._named = dict(parameters)
-        self._parameters = list(self._named.values())
+    def __init__(self, model: nn.Module, lr: float) -> None:
+        self._model = model
         self._lr = lr
-        self._first = [torch.zeros_like(p.data) for p in self._parameters]
-        self._second = [torch.zeros_like(p.data) for p in self._parameters]
+        self._values = [p.data for p in model.parameters()]
+        self._first = [torch.zeros_like(value) for value in self._values]
+        self._second = [torch.zeros_like(value) for value in self._values]
         self._step = torch.zeros(())
-
-    def step(self, loss: Tensor) -> None:
-        """Follow the gradient of the loss once."""
-        self.apply(torch.autograd.grad(loss, self._parameters))
 
     def apply(self, grads: Iterable[Tensor]) -> None:
         """Follow given gradients once, one per parameter in order."""
         self._step += 1
         torch._fused_adam_(
-            [p.data for p in self._parameters],
+            self._values,
             list(grads),
             self._first,
             self._second,
             [],
-            [self._step] * len(self._parameters),
+            [self._step] * len(self._values),
             lr=self._lr,
             beta1=_BETAS[0],
             beta2=_BETAS[1],
@@ -52,19 +48,25 @@ class GrowingAdam:
         )
 
     def grow(self) -> None:
-        """Pad the moments of parameters that have grown."""
-        self._first = [padded(m, len(p)) for m, p in zip(self._first, self._parameters, strict=True)]
-        self._second = [padded(m, len(p)) for m, p in zip(self._second, self._parameters, strict=True)]
+        """Take the model's parameters anew and pad the moments of those that have grown."""
+        self._values = [p.data for p in self._model.parameters()]
+        self._first = [padded(m, len(v)) for m, v in zip(self._first, self._values, strict=True)]
+        self._second = [padded(m, len(v)) for m, v in zip(self._second, self._values, strict=True)]
+
+    @property
+    def _names(self) -> list[str]:
+        return [name for name, _ in self._model.named_parameters()]
 
     def state(self) -> State:
         """Give moments and the step count."""
         state = State({"step": self._step.numpy().copy()})
-        for name, first, second in zip(self._named, self._first, self._second, strict=True):
+        for name, first, second in zip(self._names, self._first, self._second, strict=True):
             state.arrays |= {f"{name}:first": first.numpy().copy(), f"{name}:second": second.numpy().copy()}
         return state
 
     def load_state(self, state: State) -> None:
-        """Take moments and the step count."""
+        """Take moments and the step count; the model has its parameters already."""
+        self._values = [p.data for p in self._model.parameters()]
         self._step = torch.from_numpy(np.array(state.arrays["step"]))
-        self._first = [torch.from_numpy(np.array(state.arrays[f"{name}:first"])) for name in self._named]
-        self._second = [torch.from_numpy(np.array(state.arrays[f"{name}:second"])) for name in self._named]
+        self._first = [torch.from_numpy(np.array(state.arrays[f"{name}:first"])) for name in self._names]
+        self._second = [torch.from_numpy(np.array(state.arrays[f"{name}:second"])) for name in self._names]

@@ -32,7 +32,6 @@ class Strategy(ABC):
     reference: ClassVar[str]
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """The paper's search space, in the order in which ties are broken."""
-    needs_store: ClassVar[bool] = False
 
     seed: int = Field(default=0, ge=0)
     fanout: Fanout = 10
@@ -67,6 +66,11 @@ class Strategy(ABC):
     @abstractmethod
     def load_state(self, state: State) -> None:
         """Become what the state was taken from; it was made with the same hyperparameters."""
+
+    @property
+    def needs_store(self) -> bool:
+        """Whether batches must come with the store they were looked up in."""
+        return False
 
     @property
     def memory_nodes(self) -> int:

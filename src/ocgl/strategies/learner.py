@@ -43,7 +43,7 @@ class Learner:
         before = state_of(self._rng)
         try:
             seen = self.store.look(labels.ids, self.strategy.look, key(self._rng))
-            return Batch(seen, labels.labels, labels.candidates)
+            return Batch(seen, labels.labels, labels.candidates, self.store)
         except OcglError:
             restore(self._rng, before)  # what was refused leaves no trace
             raise

@@ -63,7 +63,14 @@ class GradientStrategy(Strategy, Generic[Seen]):
         """Make one optimizer step on the batch."""
         self.descend(self.loss(masked(self.forward(seen), allowed), targets))
 
-    def after_batch(self, seen: Seen, labels: IntArray) -> None:
+    def check(self, batch: Batch) -> None:
+        """Refuse a batch that cannot be learned from, before anything changes."""
+        self._check_width(batch.neighborhood)
+
+    def before_batch(self, seen: Seen) -> None:
+        """Prepare what all passes on a batch share, after the head has grown."""
+
+    def after_batch(self, seen: Seen, batch: Batch) -> None:
         """Update buffers, importances or teachers, once, after the last pass."""
 
     def on_growth(self) -> None:
@@ -71,31 +78,34 @@ class GradientStrategy(Strategy, Generic[Seen]):
 
     def learn(self, batch: Batch) -> None:
         """Grow the head, look once, make `passes` steps, then update what the method keeps."""
-        self._check_width(batch.neighborhood)
+        self.check(batch)
         if not batch.known.any():
             return
         if self._model is None:
-            self._begin(batch.neighborhood.width)
+            self.begin(batch.neighborhood.width)
         self._grow(batch.labels[batch.known])
         seen = self.encode(batch.neighborhood)
         targets = self.head.targets(batch.labels)
         allowed = None if batch.candidates is None else self.head.allowed(batch.candidates)
         with np.errstate(all="ignore"):  # divergence is counted, not warned of
+            self.before_batch(seen)
             for _ in range(self.passes):
                 self.step(seen, targets, allowed)
-            self.after_batch(seen, batch.labels)
+            self.after_batch(seen, batch)
         self.updates += 1
 
     def descend(self, loss: Tensor) -> None:
-        """Follow the gradient of a loss, and keep count of losses that are no number."""
-        self.nonfinite_losses += not np.isfinite(loss.item())
-        self._optimizer.step(loss)
+        """Follow the gradient of a loss."""
+        self.apply(self.gradients(loss))
 
-    def apply(self, gradients: Iterable[FloatArray]) -> None:
-        """Follow gradients that were computed in closed form."""
-        found = [torch.from_numpy(gradient) for gradient in gradients]
-        self.nonfinite_losses += not all(np.isfinite(gradient.sum().item()) for gradient in found)
-        self._optimizer.apply(found)
+    def gradients(self, loss: Tensor) -> list[Tensor]:
+        """Give the gradient of a loss by each parameter, and keep count of losses that are no number."""
+        self.nonfinite_losses += not np.isfinite(loss.item())
+        return list(torch.autograd.grad(loss, list(self.model.parameters())))
+
+    def apply(self, gradients: Iterable[Tensor]) -> None:
+        """Let the optimizer follow gradients, one per parameter."""
+        self._optimizer.apply(gradients)
 
     def forward(self, seen: Seen) -> Tensor:
         """Give the logits of the model."""
@@ -143,10 +153,12 @@ class GradientStrategy(Strategy, Generic[Seen]):
             self._optimizer.grow()
             self.on_growth()
 
-    def _begin(self, width: int) -> None:
+    def begin(self, width: int) -> nn.Module:
+        """Make everything that depends on the width of the features."""
         self._width = width
         self._model = self.make_model(width, self._rng_init)
-        self._optimizer = GrowingAdam(self._model.named_parameters(), self.lr)
+        self._optimizer = GrowingAdam(self._model, self.lr)
+        return self._model
 
     def state(self) -> State:
         """Give parameters, optimizer, generator and counters."""
@@ -162,7 +174,7 @@ class GradientStrategy(Strategy, Generic[Seen]):
         """Take parameters, optimizer, generator and counters."""
         self._model = None
         if state.facts["width"]:
-            self._begin(state.facts["width"])
+            self.begin(state.facts["width"])
             part = state.part("model")
             self.head.restore(part.facts["labels"])
             for name, parameter in self.model.named_parameters():

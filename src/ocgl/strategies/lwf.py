@@ -1,0 +1,91 @@
+"""Learning without forgetting, online."""
+
+import copy
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+
+from ocgl.graph import Batch, Neighborhood
+from ocgl.models import GCN
+from ocgl.state import State
+from ocgl.strategies.base import STRICT
+from ocgl.strategies.training import GCNStrategy, GradientStrategy, masked
+from ocgl.types import BoolArray, IntArray
+
+
+@dataclass(kw_only=True, config=STRICT)
+class LwF(GCNStrategy):
+    """The model's own past self, copied every `update_every` batches, teaches the classes it knew.
+
+    L = CE + lambda_dist * mean over the batch of -sum_c q_c log p_c, with q = softmax(teacher / T) and
+    p = softmax(student / T) over the teacher's classes: new classes are free.
+
+    >>> LwF(update_every=10).look.hops
+    2
+    """
+
+    name: ClassVar[str] = "lwf"
+    reference: ClassVar[str] = "Li and Hoiem, Learning without forgetting, 2018"
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = GradientStrategy.grid | {
+        "lambda_dist": (0.1, 1.0, 10.0),
+        "temperature": (0.2, 2.0, 20.0),
+        "update_every": (1, 10, 100),
+    }
+
+    lambda_dist: NonNegativeFloat = 1.0
+    temperature: PositiveFloat = 2.0
+    update_every: PositiveInt = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._teacher: nn.Module | None = None
+        self._taught: Tensor | None = None
+
+    def before_batch(self, seen: Neighborhood) -> None:
+        """Ask the teacher once; it does not change during a batch."""
+        self._taught = None
+        if self._teacher is not None:
+            with torch.no_grad():
+                self._taught = torch.softmax(self._teacher(seen) / self.temperature, 1)
+
+    def step(self, seen: Neighborhood, targets: IntArray, allowed: BoolArray | None) -> None:
+        """Descend on cross-entropy and distillation."""
+        logits = self.forward(seen)
+        loss = self.loss(masked(logits, allowed), targets)
+        if self._taught is not None:
+            known = torch.log_softmax(logits[:, : self._taught.shape[1]] / self.temperature, 1)
+            loss = loss - self.lambda_dist * (self._taught * known).sum(1).mean()
+        self.descend(loss)
+
+    def after_batch(self, seen: Neighborhood, batch: Batch) -> None:
+        """Make the present model the teacher, every so often."""
+        self._taught = None
+        if (self.updates + 1) % self.update_every == 0:
+            self._teacher = copy.deepcopy(self.model).requires_grad_(False)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Parameters and moments, and as many parameters again for the teacher."""
+        return super().memory_bytes // 3 * 4
+
+    def state(self) -> State:
+        """Give the teacher as well."""
+        state = super().state()
+        if self._teacher is not None:
+            arrays = {name: p.numpy().copy() for name, p in self._teacher.named_parameters()}
+            state.include("teacher", State(dict(arrays)))
+        return state
+
+    def load_state(self, state: State) -> None:
+        """Take the teacher as well."""
+        super().load_state(state)
+        self._teacher = None
+        if "teacher" in state.facts:
+            teacher = GCN(self._width, self.layers, self.hidden, np.random.default_rng(0)).requires_grad_(False)
+            for name, parameter in teacher.named_parameters():
+                parameter.data = torch.from_numpy(state.part("teacher").arrays[name].copy())
+            self._teacher = teacher
