@@ -4,11 +4,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import settings
 
+from ocgl.evaluation.contract import small_graph
 from ocgl.graph import Graph
 
 settings.register_profile("ocgl", deadline=None, max_examples=60, derandomize=True)
@@ -37,17 +37,12 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     patch.undo()
 
 
-def random_graph(seed: int = 0, nodes: int = 120, edges: int = 400, classes: int = 6, width: int = 5) -> Graph:
+def random_graph(seed: int = 0, nodes: int = 120, edges: int = 400) -> Graph:
     """Make a graph with class-dependent features, times and domains, and a few unlabelled nodes."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(classes, size=nodes)
-    x = (rng.normal(size=(nodes, width)) + 3 * rng.normal(size=(classes, width))[y]).astype(np.float32)
-    y[rng.random(nodes) < 0.05] = -1
-    pairs = rng.integers(nodes, size=(2, edges))
-    return Graph.from_edges("random", pairs, y, x, rng.integers(20, size=nodes), rng.integers(3, size=nodes))
+    return small_graph(nodes, edges, seed=seed)
 
 
 @pytest.fixture
 def graph() -> Graph:
     """Give a random graph of 120 nodes, 6 classes and 5 features."""
-    return random_graph()
+    return small_graph()

@@ -141,6 +141,29 @@ def strategies() -> None:
     console.print(table)
 
 
+@app.command()
+def check(
+    strategy: Annotated[str, typer.Argument(help="A strategy's name, or path/to/file.py:Class.")],
+    settings: Annotated[list[str] | None, typer.Option("--set", help="Hyperparameter key=value.")] = None,
+) -> None:
+    """Check that a strategy does what every strategy must (the contract)."""
+    from ocgl.benchmark.config import parse_setting
+    from ocgl.evaluation.contract import CHECKS, ContractError, small_graph
+    from ocgl.strategies import make
+
+    values = dict(map(parse_setting, settings or ()))
+    make(strategy, **values)
+    failed = 0
+    for one in CHECKS:
+        try:
+            one(lambda: make(strategy, seed=3, **values), small_graph())
+            verdict = "[green]holds[/green]"
+        except ContractError as error:
+            verdict, failed = f"[red]fails[/red]: {error}", failed + 1
+        console.print(f"{one.__name__.replace('_', ' '):45}{verdict}", soft_wrap=True)
+    raise typer.Exit(1 if failed else 0)
+
+
 def _hops(text: str) -> tuple[int, ...]:
     try:
         depths = tuple(sorted({int(part) for part in text.split(",")}))

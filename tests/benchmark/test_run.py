@@ -13,9 +13,9 @@ import pytest
 from ocgl.benchmark import Run, configure, execute, resume, stream_of
 from ocgl.benchmark.keep import CHECKPOINT, CONFIG, CURVES, MODEL, RESULT, TIMINGS
 from ocgl.errors import ResumeError
+from ocgl.evaluation.contract import same
 from ocgl.state import State
 from ocgl.types import Json
-from tests.strategies.contract import same
 
 
 def timeless(result: Json) -> Json:

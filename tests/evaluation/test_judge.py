@@ -3,11 +3,11 @@ import pytest
 
 from ocgl.errors import ConfigError
 from ocgl.evaluation import Judge
+from ocgl.evaluation.contract import same
 from ocgl.graph import Graph
 from ocgl.strategies import Learner, make
 from ocgl.streams import TEST, VALIDATION, Stream, class_stream, make_stream
 from ocgl.types import IntArray
-from tests.strategies.contract import same
 
 
 def judged(stream: Stream, name: str = "linear", every: int = 1) -> tuple[Judge, Learner]:

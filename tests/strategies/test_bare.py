@@ -2,13 +2,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from ocgl.evaluation.contract import batches
 from ocgl.graph import Graph
 from ocgl.models import GCN
 from ocgl.strategies import Learner
 from ocgl.strategies.bare import Bare
 from ocgl.streams import class_stream
 from tests.models.test_models import slow
-from tests.strategies.contract import batches
 
 
 def test_equals_a_hand_written_adam_loop(graph: Graph) -> None:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from ocgl import errors
+from ocgl.evaluation.contract import batches, same, taught
 from ocgl.graph import Arrival, Batch, Graph, Labels
 from ocgl.strategies import Learner, make
 from ocgl.streams import class_stream, make_stream
-from tests.strategies.contract import batches, same, taught
 
 IDS, ONE = np.array([0]), np.array([1])
 BAD: dict[str, tuple[type[Exception], Callable[[Learner], object]]] = {

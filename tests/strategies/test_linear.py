@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from ocgl.buffers import VectorBuffer
+from ocgl.evaluation.contract import batches, same, taught
 from ocgl.graph import Graph, Labels
 from ocgl.strategies import Learner
 from ocgl.strategies.linear import Linear
 from ocgl.streams import class_stream
 from tests.graph.test_neighborhood import dense_adjacency, stored
-from tests.strategies.contract import batches, same, taught
 
 
 def test_z_is_the_mean_over_the_node_and_its_neighbours(graph: Graph) -> None:

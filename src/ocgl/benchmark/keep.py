@@ -9,10 +9,12 @@ from typing import cast
 import numpy as np
 
 from ocgl.benchmark.config import RunConfig
+from ocgl.benchmark.joint import JointRun
 from ocgl.benchmark.run import Progress, Run
 from ocgl.datasets import load
 from ocgl.errors import ResumeError
 from ocgl.state import State, write_whole
+from ocgl.strategies import find
 from ocgl.streams import Stream
 from ocgl.streams.build import build
 from ocgl.types import Json
@@ -32,6 +34,11 @@ def stream_of(config: RunConfig, data_root: Path | None = None) -> Stream:
     return build(load(config.dataset, data_root), config.stream)
 
 
+def run_of(config: RunConfig, stream: Stream) -> Run:
+    """Make the run that a config describes: online, or offline for an upper bound."""
+    return JointRun(config, stream) if find(config.strategy).offline else Run(config, stream)
+
+
 def execute(
     config: RunConfig,
     data_root: Path | None = None,
@@ -41,10 +48,10 @@ def execute(
 ) -> Json:
     """Run to the end. With `out`, keep everything there; a run found there half done is not overwritten."""
     if out is None:
-        return Run(config, stream_of(config, data_root)).finish(watch)
+        return run_of(config, stream_of(config, data_root)).finish(watch)
     if (out / CONFIG).exists():
         raise ResumeError(f"{out} holds a run already: continue it with --resume, or choose another directory")
-    run = Run(config, stream_of(config, data_root))
+    run = run_of(config, stream_of(config, data_root))
     out.mkdir(parents=True, exist_ok=True)
     _write_json(out / CONFIG, config.model_dump(mode="json"))
     return _finish(run, out, watch, checkpoint_every)
@@ -59,7 +66,7 @@ def resume(
     if (out / RESULT).exists():
         return cast(Json, json.loads((out / RESULT).read_text()))
     config = RunConfig.model_validate_json((out / CONFIG).read_text())
-    run = Run(config, stream_of(config, data_root))
+    run = run_of(config, stream_of(config, data_root))
     if (out / CHECKPOINT).exists():
         run.load_state(State.load(out / CHECKPOINT))
     return _finish(run, out, watch, checkpoint_every)

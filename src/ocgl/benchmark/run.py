@@ -40,14 +40,14 @@ class Progress:
 class Run:
     """Wires a stream, a strategy on a store, and a judge; `step` after `step` to the end."""
 
-    def __init__(self, config: RunConfig, stream: Stream) -> None:
+    def __init__(self, config: RunConfig, stream: Stream, test: bool = True) -> None:
         torch.set_num_threads(1)  # the matrices are small: a second thread costs more than it brings
         threadpool_limits(1)
         self.config = config
         self.stream = stream
         strategy = make(config.strategy, seed=config.seed, **config.strategy_settings(stream.base))
         self.learner = Learner(strategy, config.eval_fanout, config.eval_chunk)
-        self.judge = Judge(stream, config.metric, config.eval_every)
+        self.judge = Judge(stream, config.metric, config.eval_every, test)
         self.done = 0
         self.learn_seconds = self.evaluate_seconds = 0.0
         self.most = Cost()

@@ -70,6 +70,10 @@ class Judge:
             self.matrix[ended] = self._ask(self._test, step.index, predict)
         return float(anytime(self._scores[-1][None])[0]) if due else None
 
+    def peek(self, step: int, predict: Predict) -> float:
+        """Give AP_t as it would be after a step, without noting it (for early stopping of offline training)."""
+        return float(anytime(self._ask(self._validation, step, predict)[None])[0])
+
     def _ask(self, held: _HeldOut, step: int, predict: Predict) -> DoubleArray:
         arrived = int(held.arrived[step])
         asked = np.nonzero(self._stream.starts[held.task[:arrived]] <= step)[0]

@@ -83,7 +83,7 @@ def _figures(directory: Path, result: Json) -> list[tuple[str, str]]:
         ("Each task at any time (validation, percent)", _heat(step.tolist(), ids, per_task, "batch", "")),
         (
             "Performance matrix (test, percent): row i is measured after task i",
-            _heat(ids, ids, np.array(result["matrix"], float), "scored on", "after"),
+            _heat(ids, ids[-len(result["matrix"]) :], np.array(result["matrix"], float), "scored on", "after"),
         ),
     ]
 

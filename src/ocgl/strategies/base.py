@@ -32,6 +32,8 @@ class Strategy(ABC):
     reference: ClassVar[str]
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """The paper's search space, in the order in which ties are broken."""
+    offline: ClassVar[bool] = False
+    """Whether the method is no online learner but a bound on them."""
 
     seed: int = Field(default=0, ge=0)
     fanout: Fanout = 10
@@ -92,6 +94,11 @@ class Strategy(ABC):
             return np.where(possible.any(1), labels[scores.argmax(1)], UNKNOWN)
         best: IntArray = labels[scores.argmax(1)]
         return best
+
+    @classmethod
+    def representative(cls, settings: Json) -> Json:
+        """Give the first of the grid's settings that provably give the same run as these."""
+        return settings
 
     def hyperparameters(self) -> Json:
         """Give the constructor's arguments, without the seed."""

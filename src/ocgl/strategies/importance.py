@@ -10,7 +10,7 @@ from ocgl.models import padded
 from ocgl.state import State
 from ocgl.strategies.base import STRICT
 from ocgl.strategies.training import GCNStrategy, masked
-from ocgl.types import BoolArray, IntArray
+from ocgl.types import BoolArray, IntArray, Json
 
 
 class Importance:
@@ -44,6 +44,13 @@ class ImportanceStrategy(GCNStrategy):
         self._examples = 0
         self._importances: dict[str, Importance] = {}
         self._anchor: list[Tensor] = []
+
+    @classmethod
+    def representative(cls, settings: Json) -> Json:
+        """With one pass the anchor is where the parameters are: no strength acts."""
+        free = {"strength", "lambda_l", "lambda_t"} & cls.grid.keys() if settings.get("passes") == 1 else set()
+        free |= {"beta"} & cls.grid.keys()  # without a gradient, it never acts
+        return settings | {key: cls.grid[key][0] for key in free}
 
     def strengths(self) -> dict[str, float]:
         """Name the importances that are kept, with their strengths."""

@@ -14,7 +14,7 @@ from ocgl.models import GCN
 from ocgl.state import State
 from ocgl.strategies.base import STRICT
 from ocgl.strategies.training import GCNStrategy, GradientStrategy, masked
-from ocgl.types import BoolArray, IntArray
+from ocgl.types import BoolArray, IntArray, Json
 
 
 @dataclass(kw_only=True, config=STRICT)
@@ -44,6 +44,14 @@ class LwF(GCNStrategy):
         super().__post_init__()
         self._teacher: nn.Module | None = None
         self._taught: Tensor | None = None
+        self._fresh = False  # the teacher is the present model: its gradient is zero, and rounding must not say else
+
+    @classmethod
+    def representative(cls, settings: Json) -> Json:
+        """A teacher that equals the student on the only pass teaches nothing."""
+        if settings.get("passes") == 1 and settings.get("update_every") == 1:
+            return settings | {key: cls.grid[key][0] for key in ("lambda_dist", "temperature")}
+        return settings
 
     def before_batch(self, seen: Neighborhood) -> None:
         """Ask the teacher once; it does not change during a batch."""
@@ -56,9 +64,10 @@ class LwF(GCNStrategy):
         """Descend on cross-entropy and distillation."""
         logits = self.forward(seen)
         loss = self.loss(masked(logits, allowed), targets)
-        if self._taught is not None:
+        if self._taught is not None and not self._fresh:
             known = torch.log_softmax(logits[:, : self._taught.shape[1]] / self.temperature, 1)
             loss = loss - self.lambda_dist * (self._taught * known).sum(1).mean()
+        self._fresh = False
         self.descend(loss)
 
     def after_batch(self, seen: Neighborhood, batch: Batch) -> None:
@@ -66,6 +75,7 @@ class LwF(GCNStrategy):
         self._taught = None
         if (self.updates + 1) % self.update_every == 0:
             self._teacher = copy.deepcopy(self.model).requires_grad_(False)
+            self._fresh = True
 
     @property
     def memory_bytes(self) -> int:
@@ -77,7 +87,7 @@ class LwF(GCNStrategy):
         state = super().state()
         if self._teacher is not None:
             arrays = {name: p.numpy().copy() for name, p in self._teacher.named_parameters()}
-            state.include("teacher", State(dict(arrays)))
+            state.include("teacher", State(dict(arrays), {"fresh": self._fresh}))
         return state
 
     def load_state(self, state: State) -> None:
@@ -89,3 +99,4 @@ class LwF(GCNStrategy):
             for name, parameter in teacher.named_parameters():
                 parameter.data = torch.from_numpy(state.part("teacher").arrays[name].copy())
             self._teacher = teacher
+            self._fresh = state.part("teacher").facts["fresh"]

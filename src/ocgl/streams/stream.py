@@ -134,7 +134,13 @@ class Stream:
         """Give the labels that become known in a step."""
         begin = int(self.label_cuts[index - 1]) if index else 0
         ids = self.label_order[begin : self.label_cuts[index]]
-        return Labels(ids, self.graph.y[ids], self.candidates(ids)) if len(ids) else None
+        return self.labels_of(ids) if len(ids) else None
+
+    def labels_of(self, ids: IntArray) -> Labels:
+        """Give the labels of training nodes."""
+        if (self.role[ids] != TRAIN).any():
+            raise StreamError("labels of held-out nodes are not given away")
+        return Labels(ids, self.graph.y[ids], self.candidates(ids))
 
     def candidates(self, ids: IntArray) -> IntArray | None:
         """Give the classes each node can have, in a task-incremental stream; None elsewhere."""

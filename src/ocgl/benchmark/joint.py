@@ -1,0 +1,73 @@
+"""The offline upper bound: trained on all that has arrived, many times over, and judged as the others are."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from ocgl.benchmark.config import RunConfig
+from ocgl.benchmark.run import Progress, Run
+from ocgl.rng import generator
+from ocgl.state import State
+from ocgl.strategies import Learner, make
+from ocgl.strategies.joint import Joint
+from ocgl.streams import TRAIN, Stream
+from ocgl.types import IntArray, Json
+
+
+class JointRun(Run):
+    """Trains to the end of each task (or of the last only); AP on test nodes after the last, no AAP and no AF.
+
+    The curve's value at task k is the validation AP over the tasks up to k of a model trained on the nodes that had
+    arrived by the end of task k; it fills the anytime scores at that step.
+    """
+
+    def __init__(self, config: RunConfig, stream: Stream, test: bool = True) -> None:
+        super().__init__(config, stream, test)
+        assert isinstance(self.learner.strategy, Joint)
+        self.settings = self.learner.strategy
+        self._ends = stream.ends.tolist() if self.settings.curve else [int(stream.ends[-1])]
+
+    def step(self) -> Progress:
+        """Go to the end of the next task and train there from scratch."""
+        end = next(e for e in self._ends if e >= self.done)
+        arrived = self.stream.order[: self.stream.cuts[end]]
+        begin = time.perf_counter()
+        self.learner = self._fitted(arrived, end)
+        self.learn_seconds += time.perf_counter() - begin
+        self._anytime = self.judge.after(self.stream.step(end), self.learner.predict)
+        self.done = end + 1
+        return self._progress()
+
+    def finish(self, watch: Callable[[Progress], None] = lambda _: None) -> Json:
+        """Train up to each task and give the result; what an offline model does not have is None."""
+        result = super().finish(watch)
+        result |= dict.fromkeys(("AAP", "AF", "AF_T", "prequential"))
+        curve = [[int(step), 100 * float(ap)] for step, ap in zip(self.judge.steps, self.judge.anytime, strict=True)]
+        return result | {"curve": curve, "matrix": [result["matrix"][-1]]}
+
+    def _fitted(self, arrived: IntArray, end: int) -> Learner:
+        learner = Learner(
+            make(self.config.strategy, seed=self.config.seed, **self.config.strategy_settings(self.stream.base)),
+            self.config.eval_fanout,
+            self.config.eval_chunk,
+        )
+        learner.arrive(self.stream.arrival(arrived))
+        train = arrived[self.stream.role[arrived] == TRAIN]
+        rng = generator(self.config.seed, f"epochs {end}")
+        best, best_state, since = -1.0, State(), 0
+        for _ in range(self.settings.epochs):
+            self._epoch(learner, rng.permutation(train))
+            value = self.judge.peek(end, learner.predict)
+            since += 1
+            if value > best:
+                best, best_state, since = value, learner.strategy.state(), 0
+            if since >= self.settings.patience:
+                break
+        learner.strategy.load_state(best_state)
+        return learner
+
+    def _epoch(self, learner: Learner, train: IntArray) -> None:
+        for part in np.array_split(train, max(1, round(len(train) / self.settings.joint_batch))):
+            batch = learner.learn(self.stream.labels_of(part))
+            self._count(batch.neighborhood.cost)
