@@ -12,7 +12,7 @@ export OCGL_DATA := $(abspath ../shared/datasets)
 endif
 endif
 
-.PHONY: setup run test lint bench reproduce clean
+.PHONY: setup run test lint bench reproduce reproduce-quick select clean
 
 setup: $(VENV)/.ready
 
@@ -39,8 +39,17 @@ test: lint
 bench: setup
 	$(BIN)/python -m benchmarks
 
-reproduce: setup
-	$(BIN)/python -m benchmarks.reproduce
+# Amazon Computer, all methods, three seeds, both profiles, beside the published numbers (about 20 minutes).
+reproduce-quick: setup
+	$(BIN)/python -m benchmarks.quick
+
+# The same for now; the whole protocol (full grids, five seeds, every batch) is to come.
+reproduce: reproduce-quick
+
+# Hyperparameters on the first two tasks; rewrites benchmarks/selected/.
+select: setup
+	$(BIN)/python -m benchmarks.select paper
+	$(BIN)/python -m benchmarks.select textbook
 
 clean:
 	rm -rf $(VENV) runs build src/*.egg-info

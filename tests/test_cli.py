@@ -78,3 +78,17 @@ def test_your_own_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     np.savez(path, x=rng.random((60, 3)), edge_index=rng.integers(60, size=(2, 90)), y=y)
     assert ocgl("run", "--dataset", str(path), "--strategy", "bare", "--set", "hidden=4") == 0
     assert "mine" in capsys.readouterr().out
+
+
+def test_a_strategy_in_a_file_is_run_and_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "add-a-strategy.md").read_text()
+    source = page.split("write_text('''")[1].split("''')")[0]
+    assert len(source.strip().splitlines()) < 50
+    file = tmp_path / "smooth.py"
+    file.write_text(source)
+    assert ocgl("check", f"{file}:Smooth", "--set", "smoothing=0.3") == 0
+    assert capsys.readouterr().out.count("holds") >= 14
+    assert ocgl("run", "--dataset", "digits", "--strategy", f"{file}:Smooth", "--set", "batch_size=60") == 0
+    file.write_text(source.replace("self.smoothing", "float(__import__('torch').rand(()))"))
+    assert ocgl("check", f"{file}:Smooth") == 1
+    assert "same seed" in capsys.readouterr().out

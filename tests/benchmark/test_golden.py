@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ocgl.benchmark import Run, configure, stream_of
+from ocgl.benchmark import Run, configure, run_of, stream_of
+from ocgl.strategies import names
 
 LINEAR = ["lr=0.01", "passes=5", "memory_proportion=3", "buffer=4%"]
 
@@ -19,15 +20,32 @@ def scores(dataset: str, strategy: str, settings: list[str], every: int, root: P
     return dict(zip(("AAP", "AP", "prequential"), np.mean(found, 0).tolist(), strict=True))
 
 
-def test_linear_on_digits() -> None:
-    found = scores("digits", "linear", LINEAR, 1)
-    assert found == pytest.approx({"AAP": 94.6, "AP": 90.3, "prequential": 89.6}, abs=2.5)
+DIGITS = {
+    "a-gem": (48.0, 19.1),
+    "bare": (45.0, 19.5),
+    "er": (82.8, 47.8),
+    "ewc": (44.7, 18.7),
+    "linear": (82.2, 77.9),
+    "lwf": (45.4, 16.0),
+    "mas": (46.2, 20.5),
+    "pdgnn": (94.5, 86.3),
+    "ssm-a-gem": (47.9, 18.5),
+    "ssm-er": (92.7, 84.1),
+    "twp": (48.3, 23.7),
+}
+"""AAP and AP of every strategy at its defaults with five passes; a memory of 20 % where it holds subgraphs."""
 
 
-def test_bare_on_digits() -> None:
-    found = scores("digits", "bare", [], 1)
-    assert found["AAP"] == pytest.approx(46.4, abs=2.5)
-    assert found["AP"] == pytest.approx(19.0, abs=1.5)
+@pytest.mark.parametrize("strategy", names())
+def test_every_strategy_on_digits(strategy: str) -> None:
+    if strategy == "joint":
+        config = configure("digits", "joint", settings=["lr=0.01", "epochs=40", "curve=false"])
+        assert run_of(config, stream_of(config)).finish()["AP"] == pytest.approx(97, abs=2.5)
+        return
+    memory = ["buffer=20%"] if strategy.startswith("ssm") else []
+    found = scores("digits", strategy, ["passes=5", *memory], 10)
+    assert found["AAP"] == pytest.approx(DIGITS[strategy][0], abs=4)
+    assert found["AP"] == pytest.approx(DIGITS[strategy][1], abs=12)
 
 
 def test_linear_on_amazon_computer(data_root: Path) -> None:

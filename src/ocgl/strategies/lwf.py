@@ -93,7 +93,7 @@ class LwF(GCNStrategy):
     def load_state(self, state: State) -> None:
         """Take the teacher as well."""
         super().load_state(state)
-        self._teacher = None
+        self._teacher, self._fresh = None, False
         if "teacher" in state.facts:
             teacher = GCN(self._width, self.layers, self.hidden, np.random.default_rng(0)).requires_grad_(False)
             for name, parameter in teacher.named_parameters():

@@ -1,0 +1,42 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from ocgl.benchmark import JointRun, configure, execute, run_of, stream_of
+from ocgl.benchmark.keep import RESULT
+
+
+def test_the_curve_has_a_value_per_task_and_ends_with_everything(tmp_path: Path) -> None:
+    config = configure("digits", "joint", settings=["lr=0.01", "epochs=12", "hidden=32"])
+    result = execute(config, out=tmp_path / "r")
+    stream = stream_of(config)
+    assert [step for step, _ in result["curve"]] == stream.ends.tolist()
+    assert all(80 < value <= 100 for _, value in result["curve"])
+    assert result["AP"] > 85 and result["AAP"] is result["AF"] is None
+    assert json.loads((tmp_path / "r" / RESULT).read_text())["curve"] == result["curve"]
+
+
+def test_joint_is_above_every_online_method() -> None:
+    settings = ["lr=0.01", "hidden=32"]
+    joint = configure("digits", "joint", settings=[*settings, "epochs=15", "curve=false"])
+    online = configure("digits", "bare", settings=settings)
+    assert run_of(joint, stream_of(joint)).finish()["AP"] > run_of(online, stream_of(online)).finish()["AP"] + 30
+
+
+def test_training_stops_early_and_keeps_the_best() -> None:
+    config = configure("digits", "joint", settings=["lr=0.03", "epochs=100", "patience=2", "hidden=16", "curve=false"])
+    run = run_of(config, stream_of(config))
+    assert isinstance(run, JointRun)
+    run.finish()
+    assert run.updates < 100 * 2
+    best = run.judge.peek(len(run.stream) - 1, run.learner.predict)
+    assert best == pytest.approx(run.judge.anytime[-1])
+
+
+def test_labels_of_held_out_nodes_are_never_given() -> None:
+    from ocgl.errors import StreamError
+
+    stream = stream_of(configure("digits", "joint"))
+    with pytest.raises(StreamError):
+        stream.labels_of(stream.held_out(2)[:1])
