@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ocgl.benchmark import configure, stream_of
+from ocgl.benchmark import configure, run_of, stream_of
 from ocgl.benchmark.tuning import Grid, best, configurations, grid_of, score, tune_tasks
 from ocgl.strategies import find, names
 from ocgl.types import Json
@@ -36,6 +36,8 @@ COARSE: Grid = {
 
 def searched(strategy: str, profile: str) -> list[Json]:
     whole = grid_of(strategy)
+    if strategy == "joint":
+        return configurations({"lr": COARSE["lr"], "curve": (False,)})
     if profile == "paper" and strategy != "lwf":
         return configurations(whole)
     return configurations({key: COARSE[key] for key in whole})
@@ -45,6 +47,8 @@ def trial(strategy: str, profile: str, settings: Json) -> float:
     text = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
     config = configure(DATASET, strategy, profile=profile, settings=text)
     stream = stream_of(config)
+    if find(strategy).offline:  # no stream, no prefix: its validation AP on everything decides
+        return float(run_of(config, stream).finish()["AP_validation"])
     return score(config, stream.prefix(tune_tasks(stream.tasks)))
 
 

@@ -1,6 +1,6 @@
 """Joint: the same model trained offline on everything, the upper bound."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
@@ -24,6 +24,7 @@ class Joint(GCNStrategy):
     name: ClassVar[str] = "joint"
     reference: ClassVar[str] = "offline training on all tasks at once"
     offline: ClassVar[bool] = True
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"lr": GCNStrategy.grid["lr"]}
 
     epochs: PositiveInt = 200
     patience: PositiveInt = 20
