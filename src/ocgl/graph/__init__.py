@@ -1,8 +1,9 @@
 """The growing graph: store, bounded looks, and what a batch may see."""
 
+from ocgl.graph.aggregation import Block
 from ocgl.graph.events import UNKNOWN, Arrival, Batch, Labels
 from ocgl.graph.look import Cost, Look
-from ocgl.graph.neighborhood import Block, Neighborhood, from_arrays, isolated
+from ocgl.graph.neighborhood import Neighborhood, from_arrays, isolated
 from ocgl.graph.static import Graph
 from ocgl.graph.store import Store
 

@@ -1,5 +1,7 @@
 """Weighted sums over sampled neighbours, and their transpose."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ocgl.kernels import LINE, inlined, kernel, prefetch
@@ -10,6 +12,18 @@ ONES = np.empty(0, np.float32)
 
 
 _FEW_LINES = 8  # after these the processor fetches the rest of a row by itself
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One step of message passing: the first `rows` of `inputs` nodes receive from their sampled neighbours."""
+
+    indptr: IntArray
+    indices: PositionArray
+    edge: FloatArray
+    own: FloatArray
+    rows: int
+    inputs: int
 
 
 @inlined

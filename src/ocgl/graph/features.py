@@ -6,9 +6,9 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from ocgl.errors import NotFiniteError, WrongWidthError
-from ocgl.graph.aggregation import dense_rows, sparse_rows
+from ocgl.graph.aggregation import Block, dense_rows, sparse_rows
 from ocgl.graph.growable import Growable
-from ocgl.types import FloatArray, IntArray, PositionArray, Rows
+from ocgl.types import FloatArray, PositionArray, Rows
 
 
 class Table(Protocol):
@@ -43,15 +43,7 @@ class Table(Protocol):
         """Copy rows."""
         ...
 
-    def aggregate(
-        self,
-        nodes: PositionArray,
-        indptr: IntArray,
-        indices: PositionArray,
-        edge: FloatArray,
-        own: FloatArray,
-        rows: int,
-    ) -> FloatArray:
+    def aggregate(self, nodes: PositionArray, block: Block) -> FloatArray:
         """Sum neighbours' rows as `aggregation.dense_rows` does."""
         ...
 
@@ -91,17 +83,9 @@ class DenseTable:
         rows: FloatArray = self._data[nodes]
         return rows
 
-    def aggregate(
-        self,
-        nodes: PositionArray,
-        indptr: IntArray,
-        indices: PositionArray,
-        edge: FloatArray,
-        own: FloatArray,
-        rows: int,
-    ) -> FloatArray:
+    def aggregate(self, nodes: PositionArray, block: Block) -> FloatArray:
         """Sum neighbours' rows."""
-        return dense_rows(self._data, nodes, indptr, indices, edge, own, rows)
+        return dense_rows(self._data, nodes, block.indptr, block.indices, block.edge, block.own, block.rows)
 
     @property
     def _data(self) -> FloatArray:
@@ -172,28 +156,10 @@ class SparseTable:
         )
         return whole[nodes]
 
-    def aggregate(
-        self,
-        nodes: PositionArray,
-        indptr: IntArray,
-        indices: PositionArray,
-        edge: FloatArray,
-        own: FloatArray,
-        rows: int,
-    ) -> FloatArray:
+    def aggregate(self, nodes: PositionArray, block: Block) -> FloatArray:
         """Sum neighbours' rows into dense ones."""
-        return sparse_rows(
-            self._starts.rows,
-            self._columns.rows,
-            self._values.rows,
-            self.width,
-            nodes,
-            indptr,
-            indices,
-            edge,
-            own,
-            rows,
-        )
+        table = (self._starts.rows, self._columns.rows, self._values.rows, self.width)
+        return sparse_rows(*table, nodes, block.indptr, block.indices, block.edge, block.own, block.rows)
 
 
 def make_table(width: int, sparse: bool) -> Table:
@@ -220,12 +186,13 @@ def checked_rows(rows: object, count: int, width: int | None, sparse: bool | Non
     if width is not None and given.shape[1] != width:
         raise WrongWidthError(f"features of width {given.shape[1]} given, the graph's have width {width}")
     if not np.isfinite(values).all():
-        bad = np.unique(np.nonzero(~np.isfinite(_dense(given)))[0])
+        bad = np.unique(np.nonzero(~np.isfinite(dense(given)))[0])
         raise NotFiniteError(f"features of rows {bad[:5].tolist()} contain NaN or infinity")
     if sparse is None or sparse == issparse(given):
         return given
-    return csr_array(given) if sparse else _dense(given)
+    return csr_array(given) if sparse else dense(given)
 
 
-def _dense(rows: Rows) -> FloatArray:
+def dense(rows: Rows) -> FloatArray:
+    """Write rows out in full."""
     return rows if isinstance(rows, np.ndarray) else rows.toarray().astype(np.float32)

@@ -7,23 +7,11 @@ from typing import cast
 import numpy as np
 
 from ocgl.errors import EmptyBatchError, GraphError
-from ocgl.graph.aggregation import ONES
+from ocgl.graph.aggregation import ONES, Block
 from ocgl.graph.features import Table, checked_rows, table_of
 from ocgl.graph.look import Cost, Look, look_bytes
 from ocgl.graph.sampling import mean_weights, sym_weights
 from ocgl.types import AnyArray, FloatArray, IntArray, PositionArray, Rows
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """One step of message passing: the first `rows` of `inputs` nodes receive from their sampled neighbours."""
-
-    indptr: IntArray
-    indices: PositionArray
-    edge: FloatArray
-    own: FloatArray
-    rows: int
-    inputs: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +53,7 @@ class Neighborhood:
 
         Computed once and kept: every pass on a batch, and every layer's linear map, starts from here.
         """
-        return self.table.aggregate(self.nodes, self.indptr, self.indices, self.edge, self.own, len(self.indptr) - 1)
+        return self.table.aggregate(self.nodes, self.block(1))
 
     def block(self, layer: int) -> Block:
         """Give the message passing of a layer, counted from 1."""

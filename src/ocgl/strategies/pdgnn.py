@@ -8,6 +8,7 @@ from pydantic.dataclasses import dataclass
 from torch import nn
 
 from ocgl.graph import Look, Neighborhood
+from ocgl.graph.features import dense
 from ocgl.models import MLP, propagate
 from ocgl.strategies.base import STRICT
 from ocgl.strategies.replay import VectorReplay
@@ -42,8 +43,7 @@ class PDGNN(VectorReplay):
     def encode(self, seen: Neighborhood) -> FloatArray:
         """Give z: aggregate raw features once per hop."""
         if seen.hops == 0:
-            rows = seen.own_rows()
-            return rows if isinstance(rows, np.ndarray) else rows.toarray()
+            return dense(seen.own_rows())
         z = seen.aggregated
         for layer in range(2, seen.hops + 1):
             z = propagate(z, seen.block(layer))

@@ -11,6 +11,7 @@ from torch import nn
 
 from ocgl.buffers import VectorBuffer
 from ocgl.graph import Batch, Neighborhood, isolated
+from ocgl.graph.features import dense
 from ocgl.rng import generator, restore, state_of
 from ocgl.state import State, Stateful
 from ocgl.strategies.base import STRICT
@@ -94,8 +95,8 @@ class Replay(GradientStrategy[Seen], Generic[Seen]):
 
 
 @dataclass(kw_only=True, config=STRICT)
-class VectorReplay(Replay[FloatArray]):
-    """Remembers the vectors that the model is trained on, each as it was on arrival."""
+class VectorMemory(Replay[Seen], Generic[Seen]):
+    """Remembers one vector per node."""
 
     def make_buffer(self, width: int, rng: np.random.Generator) -> Buffer:
         """Remember as many vectors as nodes are allowed."""
@@ -107,42 +108,50 @@ class VectorReplay(Replay[FloatArray]):
         assert isinstance(self._buffer, VectorBuffer)
         return self._buffer
 
-    def recall(self, count: int) -> tuple[FloatArray, IntArray] | None:
+    def recall(self, count: int) -> tuple[Seen, IntArray] | None:
         """Draw remembered vectors."""
         vectors, labels = self.vectors.draw(count, self._rng_replay)
-        return (vectors, labels) if len(labels) else None
+        return (self.revived(vectors), labels) if len(labels) else None
+
+    @abstractmethod
+    def revived(self, vectors: FloatArray) -> Seen:
+        """Turn remembered vectors into what the model takes."""
+
+    @abstractmethod
+    def remembered(self, seen: Seen) -> FloatArray:
+        """Give the vectors to remember of a batch."""
+
+    def after_batch(self, seen: Seen, batch: Batch) -> None:
+        """Offer each labelled node to the reservoir."""
+        self.vectors.offer(self.remembered(seen)[batch.known], batch.labels[batch.known])
+
+
+@dataclass(kw_only=True, config=STRICT)
+class VectorReplay(VectorMemory[FloatArray]):
+    """Remembers the vectors that the model is trained on, each as it was on arrival."""
+
+    def revived(self, vectors: FloatArray) -> FloatArray:
+        """Take them as they are."""
+        return vectors
+
+    def remembered(self, seen: FloatArray) -> FloatArray:
+        """Take them as they are."""
+        return seen
 
     def forward(self, seen: FloatArray) -> torch.Tensor:
         """Give the logits of vectors."""
         logits: torch.Tensor = self.model(torch.from_numpy(seen))
         return logits
 
-    def after_batch(self, seen: FloatArray, batch: Batch) -> None:
-        """Offer each labelled node to the reservoir."""
-        self.vectors.offer(seen[batch.known], batch.labels[batch.known])
-
 
 @dataclass(kw_only=True, config=STRICT)
-class NodeReplay(GCNStrategy, Replay[Neighborhood]):
+class NodeReplay(GCNStrategy, VectorMemory[Neighborhood]):
     """Remembers bare nodes (x, y): a replayed node has no neighbours, only its self-loop."""
 
-    def make_buffer(self, width: int, rng: np.random.Generator) -> Buffer:
-        """Remember as many feature rows as nodes are allowed."""
-        return VectorBuffer(self.buffer_size, width, rng)
+    def revived(self, vectors: FloatArray) -> Neighborhood:
+        """Make isolated nodes of feature rows."""
+        return isolated(vectors, self.layers)
 
-    @property
-    def vectors(self) -> VectorBuffer:
-        """The memory."""
-        assert isinstance(self._buffer, VectorBuffer)
-        return self._buffer
-
-    def recall(self, count: int) -> tuple[Neighborhood, IntArray] | None:
-        """Draw remembered nodes, isolated."""
-        rows, labels = self.vectors.draw(count, self._rng_replay)
-        return (isolated(rows, self.layers), labels) if len(labels) else None
-
-    def after_batch(self, seen: Neighborhood, batch: Batch) -> None:
-        """Offer each labelled node to the reservoir."""
-        rows = seen.own_rows()
-        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
-        self.vectors.offer(dense[batch.known], batch.labels[batch.known])
+    def remembered(self, seen: Neighborhood) -> FloatArray:
+        """Take the nodes' own rows."""
+        return dense(seen.own_rows())

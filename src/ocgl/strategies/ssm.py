@@ -9,6 +9,7 @@ from pydantic.dataclasses import dataclass
 from ocgl.buffers import SubgraphBuffer
 from ocgl.errors import NeedsStoreError
 from ocgl.graph import Batch, Neighborhood
+from ocgl.graph.features import dense
 from ocgl.graph.sparsify import Sparsified, local_adjacency, sparsify
 from ocgl.rng import generator, key, restore, state_of
 from ocgl.state import State
@@ -67,9 +68,8 @@ class SubgraphReplay(GCNStrategy, Replay[Neighborhood]):
         for seed, slot in zip(seeds, self.subgraphs.offer(len(seeds)), strict=True):
             if slot >= 0:
                 subgraph, nodes = self._cut(seen, batch, int(seed))
-                rows = seen.table.take(nodes)
-                dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
-                self.subgraphs.put(int(slot), subgraph, dense, int(batch.labels[seed]))
+                rows = dense(seen.table.take(nodes))
+                self.subgraphs.put(int(slot), subgraph, rows, int(batch.labels[seed]))
 
     def _cut(self, seen: Neighborhood, batch: Batch, seed: int) -> tuple[Sparsified, PositionArray]:
         """Give a subgraph around a seed, and the positions of its nodes in the table of features."""

@@ -9,6 +9,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from ocgl.graph import Batch, Neighborhood
+from ocgl.graph.features import dense
 from ocgl.strategies.base import STRICT
 from ocgl.strategies.importance import ImportanceStrategy
 from ocgl.strategies.training import GradientStrategy
@@ -20,8 +21,7 @@ def attention(seen: Neighborhood, weight: Tensor) -> Tensor:
     e_uv = LeakyReLU_0.2(h_u . tanh(h_v)) over the sampled edges u to v and the self-loops, h the first layer's
     output before ReLU, then softmax over what v receives.
     """
-    rows = seen.table.take(seen.nodes[seen.sizes[-2] :])
-    last = rows if isinstance(rows, np.ndarray) else rows.toarray()
+    last = dense(seen.table.take(seen.nodes[seen.sizes[-2] :]))
     h = torch.from_numpy(np.concatenate([seen.aggregated, last])) @ weight
     own = torch.arange(len(h))
     source = torch.cat([torch.from_numpy(seen.indices).long(), own])
