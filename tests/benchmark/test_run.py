@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ocgl.benchmark import Run, configure, execute, resume, stream_of
+from ocgl.benchmark import Run, configure, execute, resume, run_of, stream_of
 from ocgl.benchmark.keep import CHECKPOINT, CONFIG, CURVES, MODEL, RESULT, TIMINGS
 from ocgl.errors import ResumeError
 from ocgl.evaluation.contract import same
 from ocgl.state import State
+from ocgl.strategies import names
 from ocgl.types import Json
 
 
@@ -34,6 +35,17 @@ def test_every_stream_runs_and_says_everything(strategy: str, stream: str) -> No
     most, bound = result["cost_per_update"]["most"], result["cost_per_update"]["bound"]
     assert all(0 < most[part] <= bound[part] for part in ("nodes", "edges", "bytes"))
     json.dumps(result, allow_nan=False)
+
+
+@pytest.mark.parametrize("strategy", names())
+@pytest.mark.parametrize("dataset", ["digits", "sbm:nodes=400,edges=1200,classes=4,width=8"])
+@pytest.mark.parametrize("stream", ["class", "time"])
+def test_every_strategy_runs(strategy: str, dataset: str, stream: str) -> None:
+    few = ["epochs=3"] if strategy == "joint" else ["passes=2"]
+    config = configure(dataset, strategy, stream, settings=["batch_size=60", "fanout=3", *few], eval_every=5)
+    result = run_of(config, stream_of(config)).finish()
+    assert 0 <= result["AP"] <= 100 and result["updates"] > 0
+    assert (result["AAP"] is None) == (strategy == "joint")
 
 
 def test_domain_streams_run_on_the_block_model() -> None:

@@ -12,7 +12,7 @@ from ocgl.errors import NeedsStoreError
 from ocgl.evaluation.contract import batches, same, taught
 from ocgl.graph import Batch, Graph
 from ocgl.state import State
-from ocgl.strategies import Learner, make
+from ocgl.strategies import Learner, make, names
 from ocgl.strategies.ewc import EWC
 from ocgl.strategies.lwf import LwF
 from ocgl.strategies.pdgnn import PDGNN
@@ -253,3 +253,19 @@ def test_growth_keeps_optimizer_state_and_old_weights(graph: Graph) -> None:
             assert len(new) == len(old) + 2 and np.array_equal(new[: len(old)], old)
             assert key.startswith("model") or not new[len(old) :].any()
         assert after.arrays["optimizer/step"] == before.arrays["optimizer/step"]
+
+
+@pytest.mark.parametrize("name", names())
+def test_sparse_rows_teach_what_dense_ones_do(graph: Graph, name: str) -> None:
+    from dataclasses import replace
+
+    from scipy.sparse import csr_array
+
+    assert isinstance(graph.x, np.ndarray)
+    x = np.where(np.abs(graph.x) > 1, graph.x, 0).astype(np.float32)
+    states = [
+        taught(make(name, fanout=3, passes=2), class_stream(replace(graph, x=rows)), 6).strategy.state()
+        for rows in (x, csr_array(x))
+    ]
+    for key, value in states[0].arrays.items():
+        np.testing.assert_allclose(states[1].arrays[key], value, rtol=2e-2, atol=1e-3)

@@ -1,7 +1,7 @@
 """The protocol card: which nodes, which edges, which definitions a number was made with."""
 
 from ocgl.benchmark.config import RunConfig
-from ocgl.strategies import Learner
+from ocgl.strategies import Learner, Strategy
 from ocgl.streams import Stream
 from ocgl.types import Json
 
@@ -31,7 +31,7 @@ def protocol_card(config: RunConfig, stream: Stream, learner: Learner) -> Json:
         "AF": "mean over the T-1 earlier tasks of M[T,i] - M[i,i]; AF_T divides the same sum by T (published tables)",
         "prequential": "training nodes of a batch, predicted before they are learned",
         "metric": config.metric,
-        "notes": list(stream.graph.notes) + _stand_ins(config, stream),
+        "notes": list(stream.graph.notes) + _stand_ins(config, stream, learner.strategy),
         "options": {
             "batching": s.batching,
             "gcn_norm": look.norm,
@@ -47,7 +47,12 @@ def _sampling(hops: int, fanout: int | tuple[int, ...] | None) -> str:
     return f"{reach}, {'all' if fanout is None else f'at most {fanout}'} neighbours per node, without replacement"
 
 
-def _stand_ins(config: RunConfig, stream: Stream) -> list[str]:
+def _stand_ins(config: RunConfig, stream: Stream, strategy: Strategy) -> list[str]:
+    if strategy.offline:
+        epochs = strategy.hyperparameters()["epochs"]
+        return [
+            f"offline bound: up to {epochs} epochs on all that has arrived by the end of a task, stopped by validation AP"
+        ]
     if config.stream.kind == "time" and stream.graph.time is None:
         return ["the dataset has no times: rows arrive in the order of the file"]
     return []
