@@ -50,9 +50,7 @@ def _sampling(hops: int, fanout: int | tuple[int, ...] | None) -> str:
 def _stand_ins(config: RunConfig, stream: Stream, strategy: Strategy) -> list[str]:
     if strategy.offline:
         epochs = strategy.hyperparameters()["epochs"]
-        return [
-            f"offline bound: up to {epochs} epochs on all that has arrived by the end of a task, stopped by validation AP"
-        ]
+        return [f"offline bound: up to {epochs} epochs on all that has arrived, stopped by validation AP; no AAP or AF"]
     if config.stream.kind == "time" and stream.graph.time is None:
         return ["the dataset has no times: rows arrive in the order of the file"]
     return []
