@@ -1,7 +1,7 @@
 """Select hyperparameters on the first two tasks of Amazon Computer, and keep them with the table of all scores.
 
 `python -m benchmarks.select paper` (or textbook) writes benchmarks/selected/PROFILE.json. Profile paper searches the
-paper's whole grids, but for LwF's 216 configurations; profile textbook a coarse version of each.
+paper's whole grids, but for LwF's 216 configurations and Joint's smallest lr; profile textbook coarse versions.
 """
 
 import json
@@ -48,7 +48,7 @@ def trial(strategy: str, profile: str, settings: Json) -> float:
     config = configure(DATASET, strategy, profile=profile, settings=text)
     stream = stream_of(config)
     if find(strategy).offline:  # no stream, no prefix: its validation AP on everything decides
-        return float(run_of(config, stream).finish()["AP_validation"])
+        return float(run_of(config, stream, test=False).finish()["AP_validation"])
     return score(config, stream.prefix(tune_tasks(stream.tasks)))
 
 

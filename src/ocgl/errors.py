@@ -40,6 +40,10 @@ class WrongWidthError(GraphError):
     """Feature rows have another width, or another number, than expected."""
 
 
+class WrongLookError(GraphError):
+    """A look has another depth, or other weights, than the method needs."""
+
+
 class EmptyBatchError(OcglError):
     """A batch holds nothing."""
 

@@ -34,6 +34,22 @@ def test_training_stops_early_and_keeps_the_best() -> None:
     assert best == pytest.approx(run.judge.anytime[-1])
 
 
+def test_nothing_to_validate_on_is_no_obstacle() -> None:
+    settings = ["split=[0.8,0,0.2]", "epochs=2", "hidden=8"]
+    config = configure("digits", "joint", settings=settings)
+    result = run_of(config, stream_of(config)).finish()
+    assert all(value is None for _, value in result["curve"]) and result["AP"] > 0
+    most, bound = result["cost_per_update"]["most"], result["cost_per_update"]["bound"]
+    assert most["nodes"] <= bound["nodes"]
+
+
+def test_labels_that_never_come_are_not_used() -> None:
+    settings = ["missing_labels=0.9", "epochs=1", "hidden=8", "joint_batch=1", "curve=false"]
+    config = configure("digits", "joint", settings=settings)
+    result = run_of(config, stream_of(config)).finish()
+    assert result["updates"] == result["statistics"]["labels"]
+
+
 def test_labels_of_held_out_nodes_are_never_given() -> None:
     from ocgl.errors import StreamError
 

@@ -125,6 +125,22 @@ def test_a_judge_for_tuning_holds_no_test_nodes(graph: Graph) -> None:
     assert judge.result()["AP"] is None and judge.result()["AP_validation"] == 100
 
 
+def test_a_straddling_batch_does_not_fill_the_next_task_s_column(graph: Graph) -> None:
+    stream = class_stream(graph, batch_size=7, straddle=True)
+    judge = Judge(stream)
+    for step in stream:
+        judge.after(step, Oracle(stream, {0, 1, 2}))
+    assert np.isnan(judge.matrix[np.triu_indices(3, 1)]).all()
+
+
+def test_undefined_scores_are_counted(graph: Graph) -> None:
+    stream = class_stream(graph)
+    judge = Judge(stream, metric="f1:5")
+    for step in stream:
+        judge.after(step, Oracle(stream, {0, 1, 2}))
+    assert judge.undefined > 0 and judge.result()["AP"] == 100
+
+
 def test_every_must_be_positive(graph: Graph) -> None:
     with pytest.raises(ConfigError):
         Judge(class_stream(graph), every=0)

@@ -19,6 +19,12 @@ def test_figures_of_a_matrix_by_hand() -> None:
     assert np.isnan(average_forgetting(M[:1, :1], over=0))
 
 
+def test_undefined_tasks_are_left_out_of_forgetting() -> None:
+    matrix = np.array([[0.9, NAN, NAN], [0.6, NAN, NAN], [0.4, 0.6, 0.8]])
+    assert average_forgetting(matrix, over=2) == pytest.approx(-0.5)
+    assert np.isnan(average_forgetting(matrix[1:, 1:], over=1))
+
+
 def test_nothing_is_forgotten_when_rows_stay_constant() -> None:
     assert average_forgetting(np.array([[0.7, NAN], [0.7, 0.2]]), over=1) == 0
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from ocgl.errors import EmptyBatchError, GraphError
+from ocgl.errors import ConfigError, EmptyBatchError, GraphError
 from ocgl.graph import Graph, Look, Store, from_arrays, isolated
 from ocgl.graph.look import Norm
 from ocgl.types import DoubleArray
@@ -111,6 +111,9 @@ def test_costs_count_nodes_edges_and_bytes(graph: Graph) -> None:
         ({"indices": np.array([9])}, GraphError),
         ({"indptr": np.array([0, 2])}, GraphError),
         ({"own": np.ones(3, np.float32)}, GraphError),
+        ({"edge": np.ones(1, np.float32)}, GraphError),
+        ({"norm": np.array("mean"), "edge": np.full(1, np.nan), "own": np.ones(1)}, GraphError),
+        ({"norm": np.array("max")}, GraphError),
     ],
 )
 def test_a_neighbourhood_from_outside_is_checked(change: dict[str, np.ndarray], error: type[Exception]) -> None:
@@ -127,6 +130,6 @@ def test_a_neighbourhood_from_outside_is_checked(change: dict[str, np.ndarray], 
         from_arrays(good | change)
 
 
-def test_mean_over_store_degrees_is_refused(graph: Graph) -> None:
-    with pytest.raises(GraphError):
-        stored(graph).look([1], replace(Look(1, 3, "mean"), degrees="store"), 0)
+def test_mean_over_store_degrees_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        replace(Look(1, 3, "mean"), degrees="store")

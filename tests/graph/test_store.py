@@ -34,6 +34,8 @@ BAD: dict[str, tuple[type[Exception], Callable[[Store], object]]] = {
     "wrong width": (errors.WrongWidthError, lambda s: s.add([40], np.zeros((1, 4)))),
     "too few rows": (errors.WrongWidthError, lambda s: s.add([40, 50], ROW)),
     "no nodes": (errors.EmptyBatchError, lambda s: s.add([], np.zeros((0, 3)))),
+    "edges of wrong shape": (errors.GraphError, lambda s: s.add([40], ROW, [[40, 10], [40, 20], [40, 30]])),
+    "fractional edges": (errors.GraphError, lambda s: s.add([40], ROW, [[40.0], [10.5]])),
     "negative id": (errors.UnknownNodeError, lambda s: s.add([-5], ROW)),
     "fractional id": (errors.GraphError, lambda s: s.add([0.5], ROW)),
     "times of other length": (errors.GraphError, lambda s: s.add([40], ROW, times=[1.0, 2.0])),
@@ -76,6 +78,26 @@ def test_dense_and_sparse_rows_can_be_mixed() -> None:
     sparse.add([1], csr_array([[0.0, 7.0]]))
     sparse.add([2], np.array([[1.0, 0.0]]), [[2], [1]])
     assert sparse.look([2], Look(1), 0).aggregated.tolist() == [[1, 7]]
+
+
+def test_sparse_columns_out_of_range_and_empty_features_are_refused() -> None:
+    broken = csr_array((np.ones(1), np.array([7]), np.array([0, 1])), shape=(1, 9))
+    broken._shape = (1, 3)
+    with pytest.raises(errors.WrongWidthError):
+        Store().add([0], broken)
+    with pytest.raises(errors.WrongWidthError):
+        Store().add([0], np.zeros((1, 0)))
+
+
+@pytest.mark.parametrize("portion", [1, 7, 500])
+def test_bytes_held_do_not_depend_on_the_portions(portion: int) -> None:
+    store = Store()
+    for begin in range(0, 1200, portion):
+        ids = np.arange(begin, min(1200, begin + portion))
+        store.add(ids, np.zeros((len(ids), 2)))
+    whole = Store()
+    whole.add(np.arange(1200), np.zeros((1200, 2)))
+    assert store.nbytes == whole.nbytes
 
 
 def test_no_node_yet() -> None:

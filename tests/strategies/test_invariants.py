@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocgl.errors import NeedsStoreError
+from ocgl.errors import ConfigError, NeedsStoreError, StateError
 from ocgl.evaluation.contract import batches, same, taught
 from ocgl.graph import Batch, Graph
 from ocgl.state import State
@@ -269,3 +269,58 @@ def test_sparse_rows_teach_what_dense_ones_do(graph: Graph, name: str) -> None:
     ]
     for key, value in states[0].arrays.items():
         np.testing.assert_allclose(states[1].arrays[key], value, rtol=2e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_state_that_does_not_fit_is_refused_and_leaves_the_strategy(graph: Graph, name: str) -> None:
+    strategy = taught(make(name, fanout=3), class_stream(graph), 5).strategy
+    before = strategy.state()
+    other = taught(make("bare" if name != "bare" else "linear", fanout=3), class_stream(graph), 5).strategy
+    wider = make(name, fanout=3, **({"hidden": 9} if "hidden" in strategy.hyperparameters() else {}))
+    bad = [State(), State({}, {"width": 5})]
+    bad += [] if name == "joint" else [other.state()]  # joint is bare, batch by batch
+    bad += [] if name == "linear" else [taught(wider, class_stream(graph), 5).strategy.state()]
+    for state in bad:
+        with pytest.raises(StateError):
+            strategy.load_state(state)
+        assert same(before, strategy.state())
+
+
+@pytest.mark.parametrize("name", ["bare", "er", "a-gem", "ewc", "mas", "lwf", "linear", "pdgnn"])
+def test_unlabelled_company_changes_nothing(graph: Graph, name: str) -> None:
+    """The same labelled nodes teach the same, whoever comes along without a label (full neighbourhoods)."""
+    settings: dict[str, Any] = {"fanout": "all", "passes": 3}
+    strategy = make(name, **settings, **({"layers": 1} if name == "pdgnn" else {}))
+    learner = taught(strategy, class_stream(graph), 6)
+    ids = learner.store.ids[:5]
+    alone, company = strategy.clone(), strategy.clone()
+    labels = np.array([0, 1, 1, -1, -1])
+    alone.learn(Batch(learner.store.look(ids[:3], strategy.look, 0), labels[:3]))
+    company.learn(Batch(learner.store.look(ids, strategy.look, 0), labels))
+    if name == "pdgnn":
+        return  # its symmetric weights depend on who is looked at together
+    for key, value in alone.state().arrays.items():
+        np.testing.assert_allclose(company.state().arrays[key], value, rtol=1e-3, atol=1e-5)
+
+
+def test_importances_are_of_the_loss_that_is_trained(graph: Graph) -> None:
+    """Where the setting tells candidate classes, the Fisher information leaves the others out, too."""
+    from ocgl.streams import make_stream
+
+    strategy = EWC(hidden=8)
+    learner = taught(strategy, make_stream(graph, "task"))
+    stream = make_stream(graph, "task")
+    batch = learner.batch(stream.labels_of(stream.held_out(0)[:6]))
+    assert (
+        strategy.batch_loss(batch.neighborhood, batch).item()
+        < strategy.loss(strategy.forward(batch.neighborhood), strategy.head.targets(batch.labels)).item()
+    )
+
+
+def test_anchors_that_stay_make_strengths_act_with_one_pass() -> None:
+    assert EWC.representative({"passes": 1, "strength": 1e4, "anchor_every": 10})["strength"] == 1e4
+
+
+def test_twp_refuses_store_degrees() -> None:
+    with pytest.raises(ConfigError, match="degrees"):
+        make("twp", norm="sym", degrees="store")

@@ -37,14 +37,17 @@ def test_bad_input_has_a_name_and_leaves_the_learner_as_it_was(graph: Graph, str
 
 
 def test_a_look_of_other_width_or_depth_is_refused(graph: Graph) -> None:
-    strategy = taught(make("bare"), class_stream(graph), 3).strategy
+    learner = taught(make("bare"), class_stream(graph), 3)
+    strategy = learner.strategy
     before = strategy.state()
     other = Learner(make("bare"))
     other.store.add([0], np.zeros((1, 9)))
     with pytest.raises(errors.WrongWidthError):
         strategy.learn(Batch(other.store.look([0], strategy.look, 0), ONE))
-    with pytest.raises(errors.WrongWidthError):
-        strategy.predict(other.store.look([0], make("linear").look, 0))
+    with pytest.raises(errors.WrongLookError):
+        strategy.predict(learner.store.look(learner.store.ids[:1], make("linear").look, 0))
+    with pytest.raises(errors.WrongLookError):
+        strategy.learn(Batch(learner.store.look(learner.store.ids[:1], make("bare", norm="sym").look, 0), ONE))
     assert same(before, strategy.state())
 
 

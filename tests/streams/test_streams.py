@@ -142,9 +142,9 @@ def test_blurry_streams_move_the_given_share_of_each_class(share: float) -> None
     arrived_with = np.full(graph.nodes, -1)
     for step in stream:
         arrived_with[step.ids] = step.task
-    for task in range(stream.tasks):
-        members = stream.scored == task
-        assert (arrived_with[members] != task).sum() == round(share * members.sum())
+    for label in range(6):
+        members = graph.y == label
+        assert (arrived_with[members] != label // 2).sum() == round(share * members.sum())
 
 
 def test_iid_streams_open_all_tasks_at_once(graph: Graph) -> None:
@@ -245,6 +245,14 @@ def test_a_prefix_is_the_beginning_and_holds_nothing_else(graph: Graph, kind: st
         prefix.prefix(tasks=3)
     with pytest.raises(StreamError):
         stream.prefix(tasks=99)
+
+
+def test_candidates_in_a_prefix_are_those_of_the_whole_stream(graph: Graph) -> None:
+    stream = make_stream(graph, "task", batch_size=7, straddle=True)
+    prefix = stream.prefix(tasks=1)
+    for ours, theirs in zip(prefix, stream, strict=False):
+        if ours.labels is not None and theirs.labels is not None:
+            assert np.array_equal(ours.labels.candidates, theirs.labels.candidates)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ import numpy as np
 from ocgl.benchmark.config import RunConfig
 from ocgl.benchmark.run import Progress, Run
 from ocgl.rng import generator
-from ocgl.state import State
 from ocgl.strategies import Learner, make
 from ocgl.strategies.joint import Joint
-from ocgl.streams import TRAIN, Stream
+from ocgl.streams import Stream
 from ocgl.types import IntArray, Json
 
 
@@ -43,7 +42,8 @@ class JointRun(Run):
         """Train up to each task and give the result; what an offline model does not have is None."""
         result = super().finish(watch)
         result |= dict.fromkeys(("AAP", "AF", "AF_T", "prequential"))
-        curve = [[int(step), 100 * float(ap)] for step, ap in zip(self.judge.steps, self.judge.anytime, strict=True)]
+        values = [None if np.isnan(ap) else 100 * float(ap) for ap in self.judge.anytime]
+        curve = [[step, value] for step, value in zip(self.judge.steps.tolist(), values, strict=True)]
         return result | {"curve": curve, "matrix": [result["matrix"][-1]]}
 
     def _fitted(self, arrived: IntArray, end: int) -> Learner:
@@ -53,21 +53,26 @@ class JointRun(Run):
             self.config.eval_chunk,
         )
         learner.arrive(self.stream.arrival(arrived))
-        train = arrived[self.stream.role[arrived] == TRAIN]
+        train = self.stream.label_order[: self.stream.label_cuts[end]]
         rng = generator(self.config.seed, f"epochs {end}")
-        best, best_state, since = -1.0, State(), 0
+        best, best_state, since = -1.0, learner.strategy.state(), 0
         for _ in range(self.settings.epochs):
             self._epoch(learner, rng.permutation(train))
             value = self.judge.peek(end, learner.predict)
             since += 1
-            if value > best:
-                best, best_state, since = value, learner.strategy.state(), 0
+            if value > best or np.isnan(value):  # nothing to choose by: the last is as good as any
+                best, best_state, since = np.nan_to_num(value, nan=-1.0), learner.strategy.state(), 0
             if since >= self.settings.patience:
                 break
         learner.strategy.load_state(best_state)
         return learner
 
     def _epoch(self, learner: Learner, train: IntArray) -> None:
-        for part in np.array_split(train, max(1, round(len(train) / self.settings.joint_batch))):
-            batch = learner.learn(self.stream.labels_of(part))
-            self._count(batch.neighborhood.cost)
+        for begin in range(0, len(train), self.settings.joint_batch):
+            part = train[begin : begin + self.settings.joint_batch]
+            self._count(learner.learn(self.stream.labels_of(part)).neighborhood.cost)
+
+    @property
+    def most_seeds(self) -> int:
+        """How many nodes an update may have."""
+        return self.settings.joint_batch

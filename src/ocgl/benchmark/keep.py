@@ -34,9 +34,9 @@ def stream_of(config: RunConfig, data_root: Path | None = None) -> Stream:
     return build(load(config.dataset, data_root), config.stream)
 
 
-def run_of(config: RunConfig, stream: Stream) -> Run:
-    """Make the run that a config describes: online, or offline for an upper bound."""
-    return JointRun(config, stream) if find(config.strategy).offline else Run(config, stream)
+def run_of(config: RunConfig, stream: Stream, test: bool = True) -> Run:
+    """Make the run that a config describes: online, or offline for an upper bound; `test=False` reads no test node."""
+    return JointRun(config, stream, test) if find(config.strategy).offline else Run(config, stream, test)
 
 
 def execute(

@@ -31,13 +31,14 @@ def protocol_card(config: RunConfig, stream: Stream, learner: Learner) -> Json:
         "AF": "mean over the T-1 earlier tasks of M[T,i] - M[i,i]; AF_T divides the same sum by T (published tables)",
         "prequential": "training nodes of a batch, predicted before they are learned",
         "metric": config.metric,
-        "notes": list(stream.graph.notes) + _stand_ins(config, stream, learner.strategy),
+        "notes": list(stream.graph.notes) + _notes(config, stream, learner.strategy),
         "options": {
             "batching": s.batching,
             "gcn_norm": look.norm,
             "resample": "batch",
-            "replay_neighbourhood": "none",
-            "af_denominator": "T" if config.profile == "paper" else "T-1",
+            "replays": learner.strategy.replays,
+            "anchor_every": learner.strategy.hyperparameters().get("anchor_every"),
+            "af_denominator": {"AF": "T-1", "AF_T": "T"},
         },
     }
 
@@ -47,10 +48,11 @@ def _sampling(hops: int, fanout: int | tuple[int, ...] | None) -> str:
     return f"{reach}, {'all' if fanout is None else f'at most {fanout}'} neighbours per node, without replacement"
 
 
-def _stand_ins(config: RunConfig, stream: Stream, strategy: Strategy) -> list[str]:
+def _notes(config: RunConfig, stream: Stream, strategy: Strategy) -> list[str]:
+    notes = []
     if strategy.offline:
         epochs = strategy.hyperparameters()["epochs"]
-        return [f"offline bound: up to {epochs} epochs on all that has arrived, stopped by validation AP; no AAP or AF"]
+        notes.append(f"offline bound: up to {epochs} epochs on all that has arrived, stopped by validation AP")
     if config.stream.kind == "time" and stream.graph.time is None:
-        return ["the dataset has no times: rows arrive in the order of the file"]
-    return []
+        notes.append("the dataset has no times: rows arrive in the order of the file")
+    return notes

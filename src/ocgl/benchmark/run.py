@@ -93,6 +93,7 @@ class Run:
             **self.judge.result(),
             "matrix": _jsonable(self.judge.matrix * 100),
             "updates": self.updates,
+            "undefined_scores": self.judge.undefined,
             "nonfinite_losses": getattr(strategy, "nonfinite_losses", 0),
             "learn_seconds": self.learn_seconds,
             "evaluate_seconds": self.evaluate_seconds,
@@ -161,7 +162,12 @@ class Run:
         look = self.learner.strategy.look
         if not look.bounded or not self.updates:
             return None
-        return asdict(look.bound(self.config.stream.batch_size, self.learner.store.features.row_bound))
+        return asdict(look.bound(self.most_seeds, self.learner.store.features.row_bound))
+
+    @property
+    def most_seeds(self) -> int:
+        """How many nodes an update may have."""
+        return self.config.stream.batch_size
 
     def _progress(self) -> Progress:
         nodes = int(self.stream.cuts[self.done - 1])

@@ -1,12 +1,12 @@
 """Hyperparameter selection: every configuration streamed over the prefix, the best validation AP at its end wins."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ocgl.benchmark.config import RunConfig
 from ocgl.benchmark.run import Run
-from ocgl.strategies import Strategy, find
+from ocgl.strategies import find
 from ocgl.streams import Stream
 from ocgl.types import Json
 
@@ -20,12 +20,6 @@ def configurations(grid: Grid) -> list[Json]:
     {'lr': 0.1, 'passes': 5}
     """
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-
-
-def distinct(strategy: type[Strategy], settings: Sequence[Json]) -> Iterator[tuple[Json, Json]]:
-    """Pair each configuration with the one that stands for it: those that provably give the same run share one."""
-    for chosen in settings:
-        yield chosen, strategy.representative(chosen)
 
 
 def tune_tasks(tasks: int) -> int:

@@ -99,7 +99,7 @@ class SubgraphBuffer:
         edge, own = weigh(look, sizes, indptr, indices, given)
         table = FixedTable(self._rows.reshape(-1, self._rows.shape[2]))
         cost = touched(table, nodes, indptr)
-        seen = Neighborhood(tuple(sizes.tolist()), indptr, indices, edge, own, nodes, table, cost)
+        seen = Neighborhood(tuple(sizes.tolist()), indptr, indices, edge, own, nodes, table, cost, look.norm)
         return seen, self._labels[slots]
 
     def state(self) -> State:

@@ -24,7 +24,7 @@ class _HeldOut:
 
     def __init__(self, stream: Stream, role: int) -> None:
         nodes = stream.held_out(role)
-        self.ids: IntArray = nodes[stream.scored[nodes] >= 0]
+        self.ids: IntArray = nodes[(stream.scored[nodes] >= 0) & (stream.scored[nodes] < stream.tasks)]
         self.task = stream.scored[self.ids]
         self.truth = stream.graph.y[self.ids].copy()
         self.arrived = np.searchsorted(stream.position[self.ids], stream.cuts, side="left")
@@ -49,6 +49,8 @@ class Judge:
         self._steps: list[int] = []
         self._scores: list[DoubleArray] = []
         self.matrix: DoubleArray = np.full((stream.tasks, stream.tasks), np.nan)
+        self.undefined = 0
+        self._undefined = 0
         self._tried: IntArray = np.zeros(len(stream), np.int64)
         self._right: IntArray = np.zeros(len(stream), np.int64)
 
@@ -66,8 +68,11 @@ class Judge:
         if due:
             self._steps.append(step.index)
             self._scores.append(self._ask(self._validation, step.index, predict))
+            self.undefined += self._undefined
         if len(ended) and self._test is not None:
             self.matrix[ended] = self._ask(self._test, step.index, predict)
+            if (self._stream.starts > 0).any():  # a straddling batch may have begun the next task: not its row's yet
+                self.matrix[ended, ended.max() + 1 :] = np.nan
         return float(anytime(self._scores[-1][None])[0]) if due else None
 
     def peek(self, step: int, predict: Predict) -> float:
@@ -79,7 +84,9 @@ class Judge:
         asked = np.nonzero(self._stream.starts[held.task[:arrived]] <= step)[0]
         ids = held.ids[asked]
         predicted = predict(ids, self._stream.candidates(ids))
-        return self.metric.per_task(predicted, held.truth[asked], held.task[asked], self._stream.tasks)
+        scores = self.metric.per_task(predicted, held.truth[asked], held.task[asked], self._stream.tasks)
+        self._undefined = int(np.isnan(scores[np.unique(held.task[asked])]).sum())
+        return scores
 
     @property
     def steps(self) -> IntArray:
@@ -117,10 +124,11 @@ class Judge:
     def state(self) -> State:
         """Give all scores so far."""
         arrays = {"steps": self.steps, "scores": self.scores, "matrix": self.matrix}
-        return State(arrays | {"tried": self._tried, "right": self._right})
+        return State(arrays | {"tried": self._tried, "right": self._right}, {"undefined": self.undefined})
 
     def load_state(self, state: State) -> None:
         """Take scores."""
+        self.undefined = state.facts["undefined"]
         self._steps = state.arrays["steps"].tolist()
         self._scores = list(np.array(state.arrays["scores"]))
         self.matrix = np.array(state.arrays["matrix"])

@@ -63,7 +63,8 @@ def average_forgetting(matrix: DoubleArray, over: int) -> float:
     if over == 0:
         return float("nan")
     lost = (matrix[-1] - matrix.diagonal())[:-1]
-    return float(np.nansum(lost)) / over
+    undefined = int(np.isnan(lost).sum())
+    return float(np.nansum(lost)) / (over - undefined) if over > undefined else float("nan")
 
 
 def anytime(scores: DoubleArray) -> DoubleArray:

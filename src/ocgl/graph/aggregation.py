@@ -109,6 +109,22 @@ def sparse_rows(
 
 
 @kernel
+def gathered(
+    starts: IntArray, columns: PositionArray, values: FloatArray, nodes: PositionArray
+) -> tuple[FloatArray, PositionArray, IntArray]:
+    """Copy some sparse rows; gives values, columns and row starts."""
+    begins = np.zeros(len(nodes) + 1, np.int64)
+    for v in range(len(nodes)):
+        begins[v + 1] = begins[v] + starts[nodes[v] + 1] - starts[nodes[v]]
+    taken, places = np.empty(begins[-1], np.float32), np.empty(begins[-1], np.int32)
+    for v in range(len(nodes)):
+        start, end = starts[nodes[v]], starts[nodes[v] + 1]
+        taken[begins[v] : begins[v + 1]] = values[start:end]
+        places[begins[v] : begins[v + 1]] = columns[start:end]
+    return taken, places, begins
+
+
+@kernel
 def transposed(
     grad: FloatArray,
     indptr: IntArray,

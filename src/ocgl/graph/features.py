@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from ocgl.errors import NotFiniteError, WrongWidthError
-from ocgl.graph.aggregation import Block, dense_rows, sparse_rows
+from ocgl.graph.aggregation import Block, dense_rows, gathered, sparse_rows
 from ocgl.graph.growable import Growable
 from ocgl.types import FloatArray, PositionArray, Rows
 
@@ -151,10 +151,8 @@ class SparseTable:
 
     def take(self, nodes: PositionArray) -> Rows:
         """Copy rows."""
-        whole = csr_array(
-            (self._values.rows, self._columns.rows, self._starts.rows), shape=(len(self), self.width), copy=False
-        )
-        return whole[nodes]
+        parts = gathered(self._starts.rows, self._columns.rows, self._values.rows, nodes)
+        return csr_array(parts, shape=(len(nodes), self.width), copy=False)
 
     def aggregate(self, nodes: PositionArray, block: Block) -> FloatArray:
         """Sum neighbours' rows into dense ones."""
@@ -179,10 +177,16 @@ def checked_rows(rows: object, count: int, width: int | None, sparse: bool | Non
     if issparse(rows):
         given: Rows = csr_array(rows, dtype=np.float32)
         values = given.data
+        try:
+            given.check_format(full_check=True)
+        except ValueError as error:
+            raise WrongWidthError(f"the sparse features are no CSR matrix of shape {given.shape}: {error}") from error
     else:
         given = values = np.ascontiguousarray(rows, dtype=np.float32)
     if given.ndim != 2 or given.shape[0] != count:
         raise WrongWidthError(f"features of shape {given.shape} given for {count} nodes")
+    if given.shape[1] == 0:
+        raise WrongWidthError("features need at least one column")
     if width is not None and given.shape[1] != width:
         raise WrongWidthError(f"features of width {given.shape[1]} given, the graph's have width {width}")
     if not np.isfinite(values).all():

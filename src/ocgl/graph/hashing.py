@@ -98,7 +98,9 @@ class IdTable:
         used = self._keys >= 0
         ids = np.empty(self.size, np.int64)
         ids[self._values[used]] = self._keys[used]
-        room = 1 << (2 * wanted - 1).bit_length()
+        room = len(self._keys)
+        while wanted * 4 > room * 3:  # depends on the number of ids alone, not on how they came
+            room *= 2
         self._keys = np.full(room, -1, np.int64)
         self._values = np.zeros(room, np.int32)
         insert(self._keys, self._values, ids, 0)

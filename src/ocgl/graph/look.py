@@ -47,6 +47,8 @@ class Look:
     def __post_init__(self) -> None:
         if self.hops < 0:
             raise ConfigError(f"hops must be 0 or more, not {self.hops}")
+        if self.norm == "mean" and self.degrees == "store":
+            raise ConfigError("the mean is over the sampled neighbours; degrees=store goes with norm=sym")
         if isinstance(self.fanout, tuple) and len(self.fanout) != self.hops:
             raise ConfigError(f"{len(self.fanout)} fan-outs given for {self.hops} hops")
         if any(f < 1 for f in self.fanouts if f != -1):

@@ -6,10 +6,10 @@ from typing import cast
 
 import numpy as np
 
-from ocgl.errors import EmptyBatchError, GraphError
+from ocgl.errors import EmptyBatchError, GraphError, NotFiniteError
 from ocgl.graph.aggregation import ONES, Block
 from ocgl.graph.features import Table, checked_rows, table_of
-from ocgl.graph.look import Cost, Look, look_bytes
+from ocgl.graph.look import Cost, Look, Norm, look_bytes
 from ocgl.graph.sampling import mean_weights, sym_weights
 from ocgl.types import AnyArray, FloatArray, IntArray, PositionArray, Rows
 
@@ -31,6 +31,7 @@ class Neighborhood:
     nodes: PositionArray
     table: Table
     cost: Cost
+    norm: Norm = "sum"
 
     @property
     def seeds(self) -> int:
@@ -92,6 +93,7 @@ class Neighborhood:
             "indices": self.indices,
             "edge": self.edge,
             "own": self.own,
+            "norm": np.array(self.norm),
         }
 
 
@@ -111,8 +113,6 @@ def weigh(
         degrees = np.ones(int(sizes[-1]), np.int64)
         degrees[: len(indptr) - 1] += np.diff(indptr)
     if look.norm == "mean":
-        if store_degrees is not None:
-            raise GraphError("the mean is over the sampled neighbours; degrees='store' goes with norm='sym'")
         return mean_weights(indptr, degrees)
     return sym_weights(indptr, indices, degrees)
 
@@ -127,10 +127,14 @@ def from_arrays(arrays: dict[str, AnyArray]) -> Neighborhood:
     """Take a neighbourhood from outside (no store), checked.
 
     Keys: `x` or `x_data`, `x_indices`, `x_indptr`, `x_shape` (rows of all nodes, seeds first), `sizes` (nodes
-    within 0, 1, ... hops), `indptr` and `indices` (sampled neighbours, local), `edge` and `own` (weights).
+    within 0, 1, ... hops), `indptr` and `indices` (sampled neighbours, local), `edge` and `own` (weights; empty: all
+    one), `norm` (what the weights are: sum, mean or sym).
     """
     from scipy.sparse import csr_array
 
+    missing = {"sizes", "indptr", "indices", "edge", "own"} - arrays.keys()
+    if missing or ("x" not in arrays and "x_data" not in arrays):
+        raise GraphError(f"the neighbourhood lacks {', '.join(sorted(missing)) or 'x'}")
     sizes = tuple(int(s) for s in arrays["sizes"])
     if not sizes or sizes[0] < 1:
         raise EmptyBatchError("a neighbourhood without seeds")
@@ -146,9 +150,8 @@ def from_arrays(arrays: dict[str, AnyArray]) -> Neighborhood:
     _check_shape(sizes, indptr, indices)
     edge = np.ascontiguousarray(arrays["edge"], np.float32)
     own = np.ascontiguousarray(arrays["own"], np.float32)
-    if len(own) and (len(own) != len(indptr) - 1 or len(edge) != len(indices)):
-        raise GraphError("one weight is needed for each edge and each expanded node, or none at all")
-    return Neighborhood(sizes, indptr, indices, edge, own, nodes, table, touched(table, nodes, indptr))
+    norm = _norm(str(arrays.get("norm", "sum")), edge, own, indptr)
+    return Neighborhood(sizes, indptr, indices, edge, own, nodes, table, touched(table, nodes, indptr), norm)
 
 
 def isolated(rows: Rows, hops: int) -> Neighborhood:
@@ -160,6 +163,18 @@ def isolated(rows: Rows, hops: int) -> Neighborhood:
     sizes = (count,) * (hops + 1)
     empty = np.empty(0, np.int32)
     return Neighborhood(sizes, indptr, empty, ONES, ONES, nodes, table, touched(table, nodes, indptr))
+
+
+def _norm(name: str, edge: FloatArray, own: FloatArray, indptr: IntArray) -> Norm:
+    """Check the weights of a neighbourhood from outside, and what they are said to be."""
+    if name not in ("sum", "mean", "sym"):
+        raise GraphError(f"norm is sum, mean or sym, not {name!r}")
+    wanted = (0, 0) if name == "sum" else (int(indptr[-1]), len(indptr) - 1)
+    if (len(edge), len(own)) != wanted:
+        raise GraphError("sum takes no weights; mean and sym one for each edge and each expanded node")
+    if not (np.isfinite(edge).all() and np.isfinite(own).all()):
+        raise NotFiniteError("a weight is NaN or infinite")
+    return cast(Norm, name)
 
 
 def _check_shape(sizes: tuple[int, ...], indptr: IntArray, indices: PositionArray) -> None:

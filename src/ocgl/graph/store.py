@@ -100,7 +100,7 @@ class Store:
             raise GraphError(f"a store holds at most {_MAX_NODES} nodes")
         width, sparse = (None, None) if self._table is None else (self._table.width, self._table.sparse)
         rows = checked_rows(x, len(new), width, sparse)
-        later, earlier = self._checked_edges(new, np.asarray(edges, np.int64).reshape(2, -1))
+        later, earlier = self._checked_edges(new, _ends_of(edges))
         first = len(self)
         stamps = (
             np.arange(first, first + len(new), dtype=np.float64) if times is None else np.asarray(times, np.float64)
@@ -156,7 +156,7 @@ class Store:
         degrees = self._adjacency.degrees(nodes) if look.degrees == "store" else None
         edge, own = weigh(look, sizes, indptr, indices, degrees)
         cost = touched(self.features, nodes, indptr)
-        return Neighborhood(tuple(sizes.tolist()), indptr, indices, edge, own, nodes, self.features, cost)
+        return Neighborhood(tuple(sizes.tolist()), indptr, indices, edge, own, nodes, self.features, cost, look.norm)
 
     def _checked_edges(self, new: IntArray, ends: IntArray) -> tuple[PositionArray, PositionArray]:
         """Give positions (later, earlier), sorted, of edges that are allowed."""
@@ -194,6 +194,15 @@ def _positions_in(new: IntArray, first: int, wanted: IntArray, found: PositionAr
     """Fill the positions that the new ids will have where the table knows none."""
     order = np.argsort(new)
     return _match(new[order], order, first, np.ascontiguousarray(wanted), found)
+
+
+def _ends_of(edges: ArrayLike) -> IntArray:
+    given = np.asarray(edges)
+    if given.size == 0:
+        return np.empty((2, 0), np.int64)
+    if given.ndim != 2 or len(given) != 2 or not np.issubdtype(given.dtype, np.integer):
+        raise GraphError(f"edges are integers of shape (2, E), not {given.dtype} of shape {given.shape}")
+    return np.ascontiguousarray(given, np.int64)
 
 
 def _ids_of(ids: ArrayLike) -> IntArray:

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import ConfigDict, Field, PositiveInt
 from pydantic.dataclasses import dataclass
 
+from ocgl.errors import StateError
 from ocgl.graph import UNKNOWN, Batch, Look, Neighborhood
 from ocgl.graph.look import Degrees, Norm
 from ocgl.state import State
@@ -34,6 +35,9 @@ class Strategy(ABC):
     """The paper's search space, in the order in which ties are broken."""
     offline: ClassVar[bool] = False
     """Whether the method is no online learner but a bound on them."""
+
+    replays: ClassVar[str] = "nothing"
+    """What a remembered node comes back as."""
 
     seed: int = Field(default=0, ge=0)
     fanout: Fanout = 10
@@ -66,8 +70,17 @@ class Strategy(ABC):
         """Give everything that learning has changed."""
 
     @abstractmethod
+    def take_state(self, state: State) -> None:
+        """Take over a state from a strategy of the same hyperparameters; may raise halfway."""
+
     def load_state(self, state: State) -> None:
-        """Become what the state was taken from; it was made with the same hyperparameters."""
+        """Become what the state was taken from, or stay as it is and say that the state does not fit."""
+        before = self.state()
+        try:
+            self.take_state(state)
+        except (StateError, KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+            self.take_state(before)
+            raise StateError(f"the state does not fit {self.name} with these hyperparameters: {error!r}") from error
 
     @property
     def needs_store(self) -> bool:

@@ -34,5 +34,4 @@ class EWC(ImportanceStrategy):
 
     def terms(self, seen: Neighborhood, batch: Batch) -> dict[str, list[Tensor]]:
         """Square the gradient of the mean cross-entropy at the parameters reached."""
-        loss = self.loss(self.forward(seen), self.head.targets(batch.labels))
-        return {"fisher": [g.square() for g in self.gradients(loss)]}
+        return {"fisher": [g.square() for g in self.gradients(self.batch_loss(seen, batch))]}

@@ -48,7 +48,8 @@ class ImportanceStrategy(GCNStrategy):
     @classmethod
     def representative(cls, settings: Json) -> Json:
         """With one pass the anchor is where the parameters are: no strength acts."""
-        free = {"strength", "lambda_l", "lambda_t"} & cls.grid.keys() if settings.get("passes") == 1 else set()
+        inert = settings.get("passes") == 1 and settings.get("anchor_every", 1) == 1
+        free = {"strength", "lambda_l", "lambda_t"} & cls.grid.keys() if inert else set()
         free |= {"beta"} & cls.grid.keys()  # without a gradient, it never acts
         return settings | {key: cls.grid[key][0] for key in free}
 
@@ -110,9 +111,9 @@ class ImportanceStrategy(GCNStrategy):
         arrays = {f"{name}:{i}": t.numpy().copy() for name, tensors in held.items() for i, t in enumerate(tensors)}
         return super().state().include("importance", State(dict(arrays), {"examples": self._examples}))
 
-    def load_state(self, state: State) -> None:
+    def take_state(self, state: State) -> None:
         """Take importances and anchor as well."""
-        super().load_state(state)
+        super().take_state(state)
         part = state.part("importance")
         self._examples = part.facts["examples"]
         self._anchor, self._importances = [], {}

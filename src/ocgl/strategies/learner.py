@@ -1,7 +1,7 @@
 """A strategy with a local store: nodes come in, labels come in, questions are answered at any time."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,8 +48,17 @@ class Learner:
             restore(self._rng, before)  # what was refused leaves no trace
             raise
 
-    def learn(self, labels: Labels | Batch) -> Batch:
-        """Learn from labels that have become known, with the graph as it is now. Gives what was seen."""
+    @overload
+    def learn(self, labels: Labels | Batch) -> Batch: ...
+    @overload
+    def learn(self, labels: None) -> None: ...
+    def learn(self, labels: Labels | Batch | None) -> Batch | None:
+        """Learn from labels that have become known, with the graph as it is now. Gives what was seen.
+
+        A step of a stream may bring no labels: None teaches nothing.
+        """
+        if labels is None:
+            return None
         batch = labels if isinstance(labels, Batch) else self.batch(labels)
         self.strategy.learn(batch)
         return batch

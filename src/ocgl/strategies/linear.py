@@ -11,6 +11,7 @@ from ocgl.graph import Look, Neighborhood
 from ocgl.models import MLP, softmax_gradient
 from ocgl.strategies.base import STRICT
 from ocgl.strategies.replay import VectorReplay
+from ocgl.strategies.training import labelled
 from ocgl.types import BoolArray, FloatArray, IntArray
 
 
@@ -43,7 +44,7 @@ class Linear(VectorReplay):
 
     def step(self, seen: FloatArray, targets: IntArray, allowed: BoolArray | None) -> None:
         """Rehearse, with the gradient in closed form."""
-        recalled = self.recall(self.memory_proportion * len(targets))
+        recalled = self.recall(self.memory_proportion * labelled(targets))
         if recalled is not None:
             seen = np.concatenate([seen, recalled[0]])
             targets = np.concatenate([targets, self.head.targets(recalled[1])])

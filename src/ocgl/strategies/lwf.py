@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from ocgl.graph import Batch, Neighborhood
-from ocgl.models import GCN
+from ocgl.models import GCN, IGNORE
 from ocgl.state import State
 from ocgl.strategies.base import STRICT
 from ocgl.strategies.training import GCNStrategy, GradientStrategy, masked
@@ -66,7 +66,8 @@ class LwF(GCNStrategy):
         loss = self.loss(masked(logits, allowed), targets)
         if self._taught is not None and not self._fresh:
             known = torch.log_softmax(logits[:, : self._taught.shape[1]] / self.temperature, 1)
-            loss = loss - self.lambda_dist * (self._taught * known).sum(1).mean()
+            told = (self._taught * known).sum(1)[torch.from_numpy(targets != IGNORE)]
+            loss = loss - self.lambda_dist * told.mean()
         self._fresh = False
         self.descend(loss)
 
@@ -85,18 +86,18 @@ class LwF(GCNStrategy):
     def state(self) -> State:
         """Give the teacher as well."""
         state = super().state()
+        state.facts["fresh"] = self._fresh
         if self._teacher is not None:
             arrays = {name: p.numpy().copy() for name, p in self._teacher.named_parameters()}
-            state.include("teacher", State(dict(arrays), {"fresh": self._fresh}))
+            state.include("teacher", State(dict(arrays)))
         return state
 
-    def load_state(self, state: State) -> None:
+    def take_state(self, state: State) -> None:
         """Take the teacher as well."""
-        super().load_state(state)
-        self._teacher, self._fresh = None, False
+        super().take_state(state)
+        self._teacher, self._fresh = None, bool(state.facts["fresh"])
         if "teacher" in state.facts:
             teacher = GCN(self._width, self.layers, self.hidden, np.random.default_rng(0)).requires_grad_(False)
             for name, parameter in teacher.named_parameters():
                 parameter.data = torch.from_numpy(state.part("teacher").arrays[name].copy())
             self._teacher = teacher
-            self._fresh = state.part("teacher").facts["fresh"]

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from ocgl.strategies.replay import Replay
-from ocgl.strategies.training import Seen, masked
+from ocgl.strategies.training import Seen, labelled, masked
 from ocgl.types import BoolArray, IntArray
 
 _TINY = 1e-12
@@ -22,7 +22,7 @@ def project(gradients: list[Tensor], reference: list[Tensor]) -> list[Tensor]:
 def projected_step(strategy: Replay[Seen], seen: Seen, targets: IntArray, allowed: BoolArray | None) -> None:
     """Step along the batch's gradient, projected so that it does not point against that of a draw of the memory."""
     gradients = strategy.gradients(strategy.loss(masked(strategy.forward(seen), allowed), targets))
-    recalled = strategy.recall(strategy.memory_proportion * len(targets))
+    recalled = strategy.recall(strategy.memory_proportion * labelled(targets))
     if recalled is not None:
         memories, labels = recalled
         loss = strategy.loss(strategy.forward(memories), strategy.head.targets(labels))

@@ -2,7 +2,6 @@
 
 import importlib.util
 import sys
-from collections.abc import Mapping
 from dataclasses import fields
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -86,8 +85,3 @@ def _checked(found: Any, name: str) -> type[Strategy]:
     if not (isinstance(found, type) and issubclass(found, Strategy)):
         raise ConfigError(f"{name} is no subclass of ocgl.Strategy")
     return found
-
-
-def defaults(strategy: type[Strategy], profile: Mapping[str, Any]) -> dict[str, Any]:
-    """Give those settings of a profile that the strategy has."""
-    return {key: value for key, value in profile.items() if key in keys(strategy)}

@@ -15,7 +15,7 @@ from ocgl.graph.features import dense
 from ocgl.rng import generator, restore, state_of
 from ocgl.state import State, Stateful
 from ocgl.strategies.base import STRICT
-from ocgl.strategies.training import GCNStrategy, GradientStrategy, Seen, masked
+from ocgl.strategies.training import GCNStrategy, GradientStrategy, Seen, labelled, masked
 from ocgl.types import BoolArray, FloatArray, IntArray
 
 
@@ -58,7 +58,7 @@ class Replay(GradientStrategy[Seen], Generic[Seen]):
     def rehearse(self, seen: Seen, targets: IntArray, allowed: BoolArray | None) -> None:
         """Make one step on the mean cross-entropy over batch and memories together (weights 1 : mp)."""
         logits = masked(self.forward(seen), allowed)
-        recalled = self.recall(self.memory_proportion * len(targets))
+        recalled = self.recall(self.memory_proportion * labelled(targets))
         if recalled is not None:
             logits = torch.cat([logits, self.forward(recalled[0])])
             targets = np.concatenate([targets, self.head.targets(recalled[1])])
@@ -85,10 +85,10 @@ class Replay(GradientStrategy[Seen], Generic[Seen]):
         state.facts["replay"] = state_of(self._rng_replay)
         return state if self._buffer is None else state.include("buffer", self._buffer.state())
 
-    def load_state(self, state: State) -> None:
+    def take_state(self, state: State) -> None:
         """Take the memory and the replay generator as well."""
         self._buffer = None
-        super().load_state(state)
+        super().take_state(state)
         restore(self._rng_replay, state.facts["replay"])
         if self._buffer is not None:
             self._buffer.load_state(state.part("buffer"))
@@ -130,6 +130,8 @@ class VectorMemory(Replay[Seen], Generic[Seen]):
 class VectorReplay(VectorMemory[FloatArray]):
     """Remembers the vectors that the model is trained on, each as it was on arrival."""
 
+    replays: ClassVar[str] = "stored vectors"
+
     def revived(self, vectors: FloatArray) -> FloatArray:
         """Take them as they are."""
         return vectors
@@ -147,6 +149,8 @@ class VectorReplay(VectorMemory[FloatArray]):
 @dataclass(kw_only=True, config=STRICT)
 class NodeReplay(GCNStrategy, VectorMemory[Neighborhood]):
     """Remembers bare nodes (x, y): a replayed node has no neighbours, only its self-loop."""
+
+    replays: ClassVar[str] = "bare nodes without neighbours"
 
     def revived(self, vectors: FloatArray) -> Neighborhood:
         """Make isolated nodes of feature rows."""

@@ -30,6 +30,8 @@ class SubgraphReplay(GCNStrategy, Replay[Neighborhood]):
 
     grid: ClassVar[dict[str, tuple[Any, ...]]] = Replay.grid | {"neighbors_budget": ((5, 5), (10, 10), (25, 25))}
 
+    replays: ClassVar[str] = "stored sparsified subgraphs"
+
     neighbors_budget: tuple[NonNegativeInt, NonNegativeInt] = (5, 5)
     source: Literal["graph", "batch"] = "graph"
 
@@ -59,8 +61,10 @@ class SubgraphReplay(GCNStrategy, Replay[Neighborhood]):
     def check(self, batch: Batch) -> None:
         """Refuse a batch without a store where one is needed."""
         super().check(batch)
-        if self.needs_store and batch.store is None:
-            raise NeedsStoreError(f"{self.name} cuts subgraphs out of the store: set source=batch to do without one")
+        if self.needs_store and (batch.store is None or batch.neighborhood.table is not batch.store.features):
+            raise NeedsStoreError(
+                f"{self.name} cuts subgraphs out of the store it looks in: set source=batch to do without"
+            )
 
     def after_batch(self, seen: Neighborhood, batch: Batch) -> None:
         """Offer each labelled node to the reservoir; build only what is kept."""
@@ -87,7 +91,7 @@ class SubgraphReplay(GCNStrategy, Replay[Neighborhood]):
         state.facts["sparsify"] = state_of(self._rng_sparsify)
         return state
 
-    def load_state(self, state: State) -> None:
+    def take_state(self, state: State) -> None:
         """Take the sparsifier's generator as well."""
-        super().load_state(state)
+        super().take_state(state)
         restore(self._rng_sparsify, state.facts["sparsify"])

@@ -10,7 +10,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from ocgl.errors import WrongWidthError
+from ocgl.errors import StateError, WrongLookError, WrongWidthError
 from ocgl.graph import Batch, Look, Neighborhood
 from ocgl.graph.look import Degrees, Norm
 from ocgl.models import GCN, IGNORE, GrowingAdam, GrowingHead
@@ -25,6 +25,11 @@ Seen = TypeVar("Seen")
 def masked(logits: Tensor, allowed: BoolArray | None) -> Tensor:
     """Rule out the classes that the setting says a node cannot have."""
     return logits if allowed is None else logits.masked_fill(torch.from_numpy(~allowed), -torch.inf)
+
+
+def labelled(targets: IntArray) -> int:
+    """Count the nodes that have a part in the loss."""
+    return int((targets != IGNORE).sum())
 
 
 @dataclass(kw_only=True, config=STRICT)
@@ -103,6 +108,11 @@ class GradientStrategy(Strategy, Generic[Seen]):
         self.nonfinite_losses += not np.isfinite(loss.item())
         return list(torch.autograd.grad(loss, list(self.model.parameters())))
 
+    def batch_loss(self, seen: Seen, batch: Batch) -> Tensor:
+        """Give the loss on a batch at the present parameters."""
+        allowed = None if batch.candidates is None else self.head.allowed(batch.candidates)
+        return self.loss(masked(self.forward(seen), allowed), self.head.targets(batch.labels))
+
     def apply(self, gradients: Iterable[Tensor]) -> None:
         """Let the optimizer follow gradients, one per parameter."""
         self._optimizer.apply(gradients)
@@ -145,8 +155,10 @@ class GradientStrategy(Strategy, Generic[Seen]):
     def _check_width(self, seen: Neighborhood) -> None:
         if self._model is not None and seen.width != self._width:
             raise WrongWidthError(f"features of width {seen.width} given, the model has learned from {self._width}")
-        if seen.hops != self.look.hops:
-            raise WrongWidthError(f"a look of {seen.hops} hops given, {self.name} needs {self.look.hops}")
+        look = self.look
+        if (seen.hops, seen.norm) != (look.hops, look.norm):
+            given = f"{seen.hops} hops with {seen.norm} weights"
+            raise WrongLookError(f"a look of {given} given, {self.name} needs {look.hops} with {look.norm}")
 
     def _grow(self, labels: IntArray) -> None:
         if self.head.grow(labels.tolist(), self._rng_init):
@@ -170,7 +182,7 @@ class GradientStrategy(Strategy, Generic[Seen]):
             state.include("optimizer", self._optimizer.state())
         return state
 
-    def load_state(self, state: State) -> None:
+    def take_state(self, state: State) -> None:
         """Take parameters, optimizer, generator and counters."""
         self._model = None
         if state.facts["width"]:
@@ -178,6 +190,8 @@ class GradientStrategy(Strategy, Generic[Seen]):
             part = state.part("model")
             self.head.restore(part.facts["labels"])
             for name, parameter in self.model.named_parameters():
+                if parameter.shape != part.arrays[name].shape:
+                    raise StateError(f"{name} has shape {part.arrays[name].shape}, not {tuple(parameter.shape)}")
                 parameter.data = torch.from_numpy(np.array(part.arrays[name]))
             self._optimizer.load_state(state.part("optimizer"))
         self._width = state.facts["width"]

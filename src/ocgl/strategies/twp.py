@@ -8,6 +8,7 @@ from pydantic import NonNegativeFloat
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from ocgl.errors import ConfigError
 from ocgl.graph import Batch, Neighborhood
 from ocgl.graph.features import dense
 from ocgl.strategies.base import STRICT
@@ -57,13 +58,18 @@ class TWP(ImportanceStrategy):
     lambda_t: NonNegativeFloat = 1e4
     beta: NonNegativeFloat = 1e-2
 
+    def __post_init__(self) -> None:
+        if self.norm == "sym" and self.degrees == "store":
+            raise ConfigError("twp: attention is defined over sampled degrees; degrees=store does not go with norm=sym")
+        super().__post_init__()
+
     def strengths(self) -> dict[str, float]:
         """Two importances: of the loss and of the topology."""
         return {"loss": self.lambda_l, "topology": self.lambda_t}
 
     def terms(self, seen: Neighborhood, batch: Batch) -> dict[str, list[Tensor]]:
         """Square the gradients of the cross-entropy and of the topology loss, each taken by itself."""
-        loss = self.gradients(self.loss(self.forward(seen), self.head.targets(batch.labels)))
+        loss = self.gradients(self.batch_loss(seen, batch))
         first, transposed = (self.head.weight, True) if self.layers == 1 else (next(iter(self.model.inner)), False)  # type: ignore[arg-type]
         topology = attention(seen, first.t() if transposed else first).norm()
         (by_first,) = torch.autograd.grad(topology, [first])

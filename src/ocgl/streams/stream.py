@@ -63,9 +63,9 @@ class Stream:
     """A graph in order of arrival, cut into steps.
 
     Iterating gives the steps. `role` and `scored` (by node) are the judge's: train, validation or test, and the
-    task in which a node is scored. `starts[j]` and `ends[j]` are the step from which task j counts as seen and
-    the step after which its row of the performance matrix is filled. `base` counts the nodes of the whole stream,
-    also in a prefix of it: buffers are shares of it.
+    task in which a node is scored (a prefix may hold nodes of tasks cut off; those are not scored). `starts[j]` and
+    `ends[j]` are the step from which task j counts as seen and the step after which its row of the performance
+    matrix is filled. `base` counts the nodes of the whole stream, also in a prefix of it: buffers are shares of it.
     """
 
     ARRAYS: ClassVar[tuple[str, ...]] = (
@@ -159,6 +159,7 @@ class Stream:
         steps = int(self.ends[:tasks].max()) + 1
         arrived = self.order[: self.cuts[steps - 1]]
         kept = np.sort(arrived)
+        here = np.unique(self.scored[kept])  # in a blurry or straddling stream, later tasks have begun
         new = np.full(self.graph.nodes, -1, np.int64)
         new[kept] = np.arange(len(kept))
         return replace(
@@ -170,10 +171,10 @@ class Stream:
             label_cuts=self.label_cuts[:steps],
             step_task=self.step_task[:steps],
             role=self.role[kept],
-            scored=np.where(self.scored[kept] < tasks, self.scored[kept], -1),
+            scored=self.scored[kept],
             starts=self.starts[:tasks],
             ends=self.ends[:tasks],
-            task_classes=self.task_classes[:tasks],
+            task_classes=np.where(np.isin(np.arange(len(self.task_classes)), here)[:, None], self.task_classes, -1),
         )
 
     @cached_property

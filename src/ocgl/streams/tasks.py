@@ -37,7 +37,7 @@ def plan(graph: Graph, config: StreamConfig) -> Plan:
     rng = generator(config.stream_seed, "order")
     arrives = _spread_unlabelled(graph, scored, len(classes), rng)
     if config.kind == "blurry":
-        arrives = _blurred(scored, arrives, config.blurry_share, len(classes), rng)
+        arrives = _blurred(graph.y, scored, arrives, config.blurry_share, len(classes), rng)
     if config.kind == "iid":
         return _shuffled(arrives, scored, classes, rng)
     return Plan(arrives, scored, _shuffled_within(arrives, rng), classes)
@@ -74,16 +74,18 @@ def _spread_unlabelled(graph: Graph, scored: IntArray, tasks: int, rng: np.rando
     return arrives
 
 
-def _blurred(scored: IntArray, arrives: IntArray, share: float, tasks: int, rng: np.random.Generator) -> IntArray:
-    """Move a share of each task's nodes to a uniformly drawn other task."""
+def _blurred(
+    y: IntArray, scored: IntArray, arrives: IntArray, share: float, tasks: int, rng: np.random.Generator
+) -> IntArray:
+    """Move a share of each class's nodes to a uniformly drawn other task."""
     if tasks < 2:
         raise StreamError("a blurry stream needs at least two tasks")
     moved = arrives.copy()
-    for task in range(tasks):
-        members = np.nonzero(scored == task)[0]
+    for label in np.unique(y[scored >= 0]):
+        members = np.nonzero(y == label)[0]
         chosen = rng.choice(members, size=round(share * len(members)), replace=False)
         others = rng.integers(tasks - 1, size=len(chosen))
-        moved[chosen] = others + (others >= task)
+        moved[chosen] = others + (others >= scored[chosen])
     return moved
 
 
