@@ -92,3 +92,19 @@ def test_a_strategy_in_a_file_is_run_and_checked(tmp_path: Path, capsys: pytest.
     file.write_text(source.replace("self.smoothing", "float(__import__('torch').rand(()))"))
     assert ocgl("check", f"{file}:Smooth") == 1
     assert "same seed" in capsys.readouterr().out
+
+
+def test_bench_results_and_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "b"
+    arguments = ["bench", "digits", "--out", str(out), "--strategies", "bare", "--seeds", "2", "--workers", "1"]
+    quick = ["--set", "batch_size=100", "--set", "fanout=2", "--set", "hidden=8"]
+    assert ocgl(*arguments, *quick) == 0
+    assert "bare" in capsys.readouterr().out
+    assert ocgl("results", str(out), "--format", "json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["seed"] for row in rows] == [0, 1] or [row["seed"] for row in rows] == [1, 0]
+    assert ocgl("results", str(out), "--format", "csv", "--strategy", "er") == 0
+    assert capsys.readouterr().out.startswith("id,dataset")
+    assert ocgl("reproduce", rows[0]["id"][:10], "--out", str(out)) == 0
+    assert "bit-equal" in capsys.readouterr().out
+    assert ocgl("bench", "digits", "--out", str(out), "--strategies", "baer") == 2

@@ -1,6 +1,7 @@
 """The command line: parses, calls, prints."""
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from ocgl.errors import ConfigError, OcglError
 from ocgl.types import Json
 
 if TYPE_CHECKING:
+    from ocgl.benchmark import Tally
     from ocgl.benchmark.keep import Watch
     from ocgl.benchmark.run import Progress as RunProgress
 
@@ -142,6 +144,101 @@ def strategies() -> None:
 
 
 @app.command()
+def bench(
+    dataset: Annotated[str, typer.Argument(help="A name from `ocgl datasets`, or path.npz.")],
+    out: Annotated[Path, typer.Option(help="Keep everything there; a second call continues.")],
+    strategies: Annotated[str, typer.Option(help="Names with commas, or all.")] = "all",
+    stream: Annotated[str, typer.Option(help="class, time, domain, task, blurry or iid.")] = "class",
+    settings: Annotated[str, typer.Option(help="main and ablations, with commas.")] = "main",
+    profile: Annotated[str, typer.Option(help="paper or textbook.")] = "paper",
+    seeds: Annotated[int, typer.Option(help="Runs of each chosen configuration.")] = 5,
+    buffers: Annotated[str, typer.Option(help="Buffer sizes, with commas (default: the dataset's largest).")] = "",
+    eval_every: Annotated[int, typer.Option(help="Evaluate after every K-th batch.")] = 1,
+    override: Annotated[list[str] | None, typer.Option("--set", help="key=value for every run.")] = None,
+    workers: Annotated[int, typer.Option(help="Processes on this machine, one thread each.")] = os.cpu_count() or 1,
+    cluster: Annotated[str | None, typer.Option(help="Address of a dask scheduler, instead of --workers.")] = None,
+    budget_minutes: Annotated[float | None, typer.Option(help="Stop after that long; call again to continue.")] = None,
+    data_root: DataRoot = None,
+) -> None:
+    """Tune every method on the first tasks, then run the chosen configurations with every seed."""
+    from ocgl import benchmark
+    from ocgl.benchmark.executors import make_executor
+    from ocgl.report.terminal import bench_table
+    from ocgl.strategies import names
+
+    chosen = tuple(names() if strategies == "all" else strategies.split(","))
+    sizes = tuple(part for part in buffers.split(",") if part)
+    parts = tuple(settings.split(","))
+    rest = (eval_every, tuple(override or ()), data_root)
+    sweep = benchmark.Sweep(dataset, chosen, out, stream, parts, profile, seeds, sizes, *rest)
+    sweep.groups()
+    with make_executor(workers, cluster) as pool, _progress("trial") as bar:
+        line = bar.add_task("bench", total=None, note="beginning")
+
+        def watch(tally: "Tally") -> None:
+            note = f"{tally.reused} reused, {len(tally.failed)} failed, chosen for {len(tally.best)} methods"
+            bar.update(line, completed=tally.done, total=tally.planned, note=note)
+
+        try:
+            tally = benchmark.carry_out(sweep, pool, watch, budget_minutes)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise ConfigError(f"stopped; what is finished is in {out}, the same command continues") from None
+    for failure in tally.failed:
+        errors.print(failure, markup=False)
+    console.print(bench_table(list(benchmark.finished(sweep))))
+
+
+@app.command()
+def results(
+    folder: Annotated[Path, typer.Argument(help="What `ocgl bench` kept.")],
+    strategy: Annotated[str | None, typer.Option()] = None,
+    dataset: Annotated[str | None, typer.Option()] = None,
+    setting: Annotated[str | None, typer.Option()] = None,
+    form: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
+) -> None:
+    """List finished runs."""
+    from ocgl.benchmark.results import COLUMNS, Results
+
+    asked = {"strategy": strategy, "dataset": dataset, "setting": setting}
+    rows = Results(folder).rows(**{key: value for key, value in asked.items() if value is not None})
+    if form == "json":
+        typer.echo(json.dumps(rows, indent=1))
+    elif form == "csv":
+        typer.echo("\n".join([",".join(COLUMNS), *(",".join(_cell(row[c]) for c in COLUMNS) for row in rows)]))
+    elif form == "table":
+        table = Table(*COLUMNS, box=None)
+        for row in rows:
+            table.add_row(*(_cell(row[column]) for column in COLUMNS))
+        console.print(table)
+    else:
+        raise ConfigError(f"--format {form!r}: table, csv or json")
+
+
+@app.command()
+def reproduce(
+    run_id: Annotated[str, typer.Argument(help="The id of a run, or its beginning.")],
+    folder: Annotated[Path, typer.Option("--out", help="What `ocgl bench` kept.")],
+    data_root: DataRoot = None,
+) -> None:
+    """Run a kept run again and say whether it is bit-equal."""
+    from ocgl import benchmark
+    from ocgl.benchmark.results import Results, bit_equal
+
+    kept = Results(folder).get(run_id)
+    config = benchmark.RunConfig.model_validate(kept["config"])
+    with console.status("running"):
+        again = benchmark.run_of(config, benchmark.stream_of(config, data_root)).finish()
+    equal = bit_equal(json.loads(json.dumps(again)), kept)
+    console.print(f"{kept['id']} ({kept['strategy']} on {kept['dataset']}): {'bit-equal' if equal else 'DIFFERENT'}")
+    raise typer.Exit(0 if equal else 1)
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+@app.command()
 def check(
     strategy: Annotated[str, typer.Argument(help="A strategy's name, or path/to/file.py:Class.")],
     settings: Annotated[list[str] | None, typer.Option("--set", help="Hyperparameter key=value.")] = None,
@@ -174,9 +271,9 @@ def _hops(text: str) -> tuple[int, ...]:
     return depths
 
 
-def _progress() -> Progress:
+def _progress(unit: str = "batch") -> Progress:
     return Progress(
-        TextColumn("batch {task.completed}/{task.total}"),
+        TextColumn(unit + " {task.completed}/{task.total}"),
         BarColumn(),
         TextColumn("{task.fields[note]}"),
         TimeRemainingColumn(),

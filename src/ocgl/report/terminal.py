@@ -1,9 +1,11 @@
 """Results as tables for a terminal."""
 
+import numpy as np
 from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
+from ocgl.report.published import published
 from ocgl.types import Json
 
 
@@ -16,6 +18,30 @@ def result_table(result: Json) -> Group:
         scores.add_column(name, justify="right")
     scores.add_row(*("-" if result[name] is None else f"{result[name]:.2f}" for name in names))
     return Group(scores, _cost(result), _card(result))
+
+
+def bench_table(results: list[Json]) -> Table:
+    """Show mean and standard deviation over seeds beside the published numbers, best AP first."""
+    groups: dict[tuple[str, ...], list[Json]] = {}
+    for result in results:
+        groups.setdefault(tuple(result[key] for key in ("strategy", "setting", "buffer", "profile")), []).append(result)
+    table = Table("method", "setting", "buffer", "profile", "seeds", title="mean ± std", title_justify="left")
+    for metric in ("AAP", "AP", "AF_T"):
+        table.add_column(metric, justify="right")
+        table.add_column("published", justify="right")
+    for key, runs in sorted(groups.items(), key=lambda item: -float(np.mean([run["AP"] or 0 for run in item[1]]))):
+        cells = [cell for metric in ("AAP", "AP", "AF_T") for cell in _beside(runs, metric)]
+        table.add_row(*key, str(len(runs)), *cells)
+    return table
+
+
+def _beside(runs: list[Json], metric: str) -> tuple[str, str]:
+    values = [run[metric] for run in runs]
+    ours = "-" if None in values else f"{np.mean(values):.2f} ± {np.std(values):.2f}"
+    first = runs[0]
+    name = metric.removesuffix("_T")
+    theirs = published(first["dataset"], first["strategy"], name, first["stream"], first["setting"])
+    return ours, "-" if theirs is None else f"{theirs[0]:.2f} ± {theirs[1]:.2f}"
 
 
 def _cost(result: Json) -> Table:
