@@ -112,10 +112,10 @@ def wrong(found: dict[str, dict[str, list[Json]]]) -> list[str]:
 HEAD = f"""# Amazon Computer, beside the paper
 
 Written by `make reproduce-quick`: mean ± std of {SEEDS} seeds, hyperparameters selected on the first two tasks
-(`benchmarks/selected/`), 4 % memory, AAP over every {EVERY}th batch; `textbook` is the symmetric GCN with a selection of
-its own (LINEAR and PDGNN have no GCN to normalise: the same numbers). (!) marks differences beyond 3 points or two
-published standard deviations; [reproduction-spread.md](reproduction-spread.md) shows what the choice of a configuration
-explains of them.
+(`benchmarks/selected/`), 4 % memory, AAP over every {EVERY}th batch; `textbook` is the symmetric GCN with a selection
+of its own (LINEAR and PDGNN have no GCN to normalise: the same numbers). (!) marks differences beyond 3 points or two
+published standard deviations; [reproduction-spread.md](reproduction-spread.md) shows what the choice of a
+configuration explains of them.
 
 """
 

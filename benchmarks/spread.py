@@ -59,9 +59,10 @@ def main() -> None:
 
 HEAD = f"""# What the choice of a configuration explains
 
-Written by `python -m benchmarks.spread`: {DATASET}, profile paper, {SEEDS} seeds, every {EVERY}th batch evaluated. For the
-methods that differ from the paper in [reproduction.md](reproduction.md): the {TOP} configurations that scored best on
-the prefix (validation AP of the first two tasks), each run on the whole stream, and the selected one on two other streams.
+Written by `python -m benchmarks.spread`: {DATASET}, profile paper, {SEEDS} seeds, every {EVERY}th batch evaluated. For
+the methods that differ from the paper in [reproduction.md](reproduction.md): the {TOP} configurations that scored best
+on the prefix (validation AP of the first two tasks), each run on the whole stream, and the selected one on two other
+streams.
 
 | method | configuration | stream | prefix | AAP | published | AP | published |
 |---|---|---|---|---|---|---|---|
