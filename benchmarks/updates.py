@@ -58,7 +58,7 @@ class Grown:
         return strategy
 
     def batch(self, strategy: Strategy, ids: IntArray, key: int) -> Batch:
-        return Batch(self.store.look(ids, strategy.look, key), self.stream.graph.y[ids])
+        return Batch(self.store.look(ids, strategy.look, key), self.stream.graph.y[ids], store=self.store)
 
     def update(self, strategy: Strategy) -> Call:
         return lambda i: strategy.learn(self.batch(strategy, self.batches[i], i))
