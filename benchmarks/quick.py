@@ -41,14 +41,17 @@ def one(strategy: str, profile: str, settings: Json, seed: int) -> Json:
     return run_of(config, stream_of(config)).finish()
 
 
-def run_all() -> dict[str, dict[str, list[Json]]]:
-    found: dict[str, dict[str, list[Json]]] = {}
+def run_all(only: list[str] | None) -> dict[str, dict[str, list[Json]]]:
+    """Run everything, or only some methods again, beside what the last time left."""
+    found: dict[str, dict[str, list[Json]]] = {} if only is None else json.loads(OUT.read_text())
+    for profile in PROFILES:
+        found[profile] = {k: v for k, v in found.get(profile, {}).items() if only is not None and k not in only}
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         jobs: list[tuple[str, str, Future[Json]]] = []
         for profile in PROFILES:
             chosen = json.loads((FOLDER / f"{profile}.json").read_text())
             for name, choice in sorted(chosen.items(), key=lambda item: item[0] != "joint"):
-                if profile == "paper" or "norm" in keys(find(name)):
+                if (profile == "paper" or "norm" in keys(find(name))) and (only is None or name in only):
                     jobs += [
                         (profile, name, pool.submit(one, name, profile, choice["settings"], s)) for s in range(SEEDS)
                     ]
@@ -121,7 +124,7 @@ configuration explains of them.
 
 
 def main() -> int:
-    found: dict[str, dict[str, list[Json]]] = json.loads(OUT.read_text()) if "--again" in sys.argv else run_all()
+    found = run_all(sys.argv[1].split(",") if len(sys.argv) > 1 else None)
     OUT.parent.mkdir(exist_ok=True)
     OUT.write_text(json.dumps(found, indent=1) + "\n")
     console = Console(width=150)

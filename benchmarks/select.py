@@ -1,7 +1,7 @@
 """Select hyperparameters on the first two tasks of Amazon Computer, and keep them with the table of all scores.
 
 `python -m benchmarks.select paper` (or textbook) writes benchmarks/selected/PROFILE.json. Profile paper searches the
-paper's whole grids, but for LwF's 216 configurations and Joint's smallest lr; profile textbook coarse versions.
+paper's whole grids (Joint all but the smallest lr); profile textbook coarse versions.
 """
 
 import json
@@ -38,7 +38,7 @@ def searched(strategy: str, profile: str) -> list[Json]:
     whole = grid_of(strategy)
     if strategy == "joint":
         return configurations({"lr": COARSE["lr"], "curve": (False,)})
-    if profile == "paper" and strategy != "lwf":
+    if profile == "paper":
         return configurations(whole)
     return configurations({key: COARSE[key] for key in whole})
 
