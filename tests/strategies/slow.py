@@ -203,8 +203,9 @@ def topology(slow: Slow, batch: Batch) -> list[list[Tensor]]:
 
 
 class SlowLwF(Slow):
-    def __init__(self, *args: Any, dist: float, temperature: float, every: int, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, dist: float, temperature: float, every: int, whole: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.whole = whole
         self.dist, self.temperature, self.every = dist, temperature, every
         self.teacher: list[Tensor] | None = None
 
@@ -213,8 +214,8 @@ class SlowLwF(Slow):
         loss = cross_entropy(logits, self.targets(batch.labels))
         if self.teacher is not None:
             q = softmax(self.forward(batch.neighborhood, self.teacher) / self.temperature, 1).detach()
-            p = log_softmax(logits[:, : q.shape[1]] / self.temperature, 1)
-            loss = loss + self.dist * sum(-(q[v] * p[v]).sum() for v in range(len(q))) / len(q)
+            p = log_softmax((logits if self.whole else logits[:, : q.shape[1]]) / self.temperature, 1)
+            loss = loss + self.dist * sum(-(q[v] * p[v, : q.shape[1]]).sum() for v in range(len(q))) / len(q)
         return self.grad(loss)
 
     def after(self, batch: Batch) -> None:

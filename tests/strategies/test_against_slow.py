@@ -39,7 +39,12 @@ PAIRS: dict[str, tuple[str, dict[str, Any], Callable[[], slow.Slow]]] = {
     "lwf": (
         "lwf",
         {"lambda_dist": 2, "temperature": 3, "update_every": 4},
-        lambda: base(slow.SlowLwF, dist=2.0, temperature=3.0, every=4),
+        lambda: base(slow.SlowLwF, dist=2.0, temperature=3.0, every=4, whole=False),
+    ),
+    "lwf over all classes": (
+        "lwf",
+        {"lambda_dist": 0.5, "temperature": 3, "update_every": 4, "student": "all"},
+        lambda: base(slow.SlowLwF, dist=0.5, temperature=3.0, every=4, whole=True),
     ),
 }
 

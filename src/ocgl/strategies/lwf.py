@@ -1,7 +1,7 @@
 """Learning without forgetting, online."""
 
 import copy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -22,7 +22,8 @@ class LwF(GCNStrategy):
     """The model's own past self, copied every `update_every` batches, teaches the classes it knew.
 
     L = CE + lambda_dist * mean over the batch of -sum_c q_c log p_c, with q = softmax(teacher / T) and
-    p = softmax(student / T) over the teacher's classes: new classes are free.
+    p = softmax(student / T) over the teacher's classes: new classes are free. With `student="all"` the student's
+    softmax is over all its classes, so that what it gives to new ones counts against it.
 
     >>> LwF(update_every=10).look.hops
     2
@@ -39,6 +40,7 @@ class LwF(GCNStrategy):
     lambda_dist: NonNegativeFloat = 1.0
     temperature: PositiveFloat = 2.0
     update_every: PositiveInt = 10
+    student: Literal["known", "all"] = "known"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,7 +51,8 @@ class LwF(GCNStrategy):
     @classmethod
     def representative(cls, settings: Json) -> Json:
         """A teacher that equals the student on the only pass teaches nothing."""
-        if settings.get("passes") == 1 and settings.get("update_every") == 1:
+        plain = settings.get("student", "known") == "known"
+        if plain and settings.get("passes") == 1 and settings.get("update_every") == 1:
             return settings | {key: cls.grid[key][0] for key in ("lambda_dist", "temperature")}
         return settings
 
@@ -64,8 +67,11 @@ class LwF(GCNStrategy):
         """Descend on cross-entropy and distillation."""
         logits = self.forward(seen)
         loss = self.loss(masked(logits, allowed), targets)
-        if self._taught is not None and not self._fresh:
-            known = torch.log_softmax(logits[:, : self._taught.shape[1]] / self.temperature, 1)
+        grown = self._taught is not None and self.student == "all" and self._taught.shape[1] < logits.shape[1]
+        if self._taught is not None and (grown or not self._fresh):
+            classes = self._taught.shape[1]
+            heard = logits if self.student == "all" else logits[:, :classes]
+            known = torch.log_softmax(heard / self.temperature, 1)[:, :classes]
             told = (self._taught * known).sum(1)[torch.from_numpy(targets != IGNORE)]
             loss = loss - self.lambda_dist * told.mean()
         self._fresh = False
