@@ -1,5 +1,7 @@
 """What EWC, MAS and TWP share: parameters are held near an anchor, each by its importance so far."""
 
+from abc import abstractmethod
+
 import torch
 from pydantic import Field, PositiveInt
 from pydantic.dataclasses import dataclass
@@ -53,13 +55,13 @@ class ImportanceStrategy(GCNStrategy):
         free |= {"beta"} & cls.grid.keys()  # without a gradient, it never acts
         return settings | {key: cls.grid[key][0] for key in free}
 
+    @abstractmethod
     def strengths(self) -> dict[str, float]:
         """Name the importances that are kept, with their strengths."""
-        raise NotImplementedError
 
+    @abstractmethod
     def terms(self, seen: Neighborhood, batch: Batch) -> dict[str, list[Tensor]]:
         """Give each importance's terms of a batch: squared, or absolute, gradients by parameter."""
-        raise NotImplementedError
 
     def step(self, seen: Neighborhood, targets: IntArray, allowed: BoolArray | None) -> None:
         """Descend on cross-entropy and penalty; the penalty's gradient is 2 s W (t - a)."""
