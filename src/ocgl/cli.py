@@ -2,11 +2,13 @@
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -154,6 +156,10 @@ def bench(
     seeds: Annotated[int, typer.Option(help="Runs of each chosen configuration.")] = 5,
     buffers: Annotated[str, typer.Option(help="Buffer sizes, with commas (default: the dataset's largest).")] = "",
     eval_every: Annotated[int, typer.Option(help="Evaluate after every K-th batch.")] = 1,
+    select_at: Annotated[
+        str | None, typer.Option(help="Take for every buffer size the configuration selected with this one.")
+    ] = None,
+    halving: Annotated[bool, typer.Option(help="Drop hopeless configurations early; said in the results.")] = False,
     override: Annotated[list[str] | None, typer.Option("--set", help="key=value for every run.")] = None,
     workers: Annotated[int, typer.Option(help="Processes on this machine, one thread each.")] = os.cpu_count() or 1,
     cluster: Annotated[str | None, typer.Option(help="Address of a dask scheduler, instead of --workers.")] = None,
@@ -162,27 +168,29 @@ def bench(
 ) -> None:
     """Tune every method on the first tasks, then run the chosen configurations with every seed."""
     from ocgl import benchmark
-    from ocgl.benchmark.executors import make_executor
-    from ocgl.report.terminal import bench_table
+    from ocgl.benchmark.executors import LocalExecutor, make_executor
+    from ocgl.report.terminal import bench_table, standing_table
     from ocgl.strategies import names
 
     chosen = tuple(names() if strategies == "all" else strategies.split(","))
     sizes = tuple(part for part in buffers.split(",") if part)
     parts = tuple(settings.split(","))
-    rest = (eval_every, tuple(override or ()), data_root)
+    rest = (eval_every, tuple(override or ()), data_root, select_at, halving)
     sweep = benchmark.Sweep(dataset, chosen, out, stream, parts, profile, seeds, sizes, *rest)
     sweep.groups()
-    with make_executor(workers, cluster) as pool, _progress("trial") as bar:
-        line = bar.add_task("bench", total=None, note="beginning")
+    counts = ", ".join(f"{group.strategy} {len(sweep.grid(group))}" for group in sweep.groups())
+    console.print(f"configurations: {counts}", highlight=False)
+    with make_executor(workers, cluster) as pool, Live(console=console, transient=True) as live:
+        begin = time.monotonic()
 
         def watch(tally: "Tally") -> None:
-            note = f"{tally.reused} reused, {len(tally.failed)} failed, chosen for {len(tally.best)} methods"
-            bar.update(line, completed=tally.done, total=tally.planned, note=note)
+            live.update(standing_table(tally, time.monotonic() - begin))
 
         try:
             tally = benchmark.carry_out(sweep, pool, watch, budget_minutes)
         except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(pool, LocalExecutor):
+                pool.stop()
             raise ConfigError(f"stopped; what is finished is in {out}, the same command continues") from None
     for failure in tally.failed:
         errors.print(failure, markup=False)

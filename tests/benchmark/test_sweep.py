@@ -2,19 +2,22 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ocgl
 from ocgl.benchmark import configure, run_of, stream_of
 from ocgl.benchmark.executors import LocalExecutor, cluster_executor
-from ocgl.benchmark.identity import code_hash, run_id
+from ocgl.benchmark.identity import code_hash, code_of, run_id
 from ocgl.benchmark.keep import RESULT, TIMINGS
 from ocgl.benchmark.results import Results, bit_equal
 from ocgl.benchmark.sweep import SETTINGS, Sweep, carry_out, finished
@@ -44,9 +47,10 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 
 
 def test_tuning_selects_the_best_of_the_table_and_seeds_follow(reference: Sweep) -> None:
-    chosen = json.loads((reference.out / "chosen-linear-main-4.json").read_text())
-    assert chosen["score"] == max(value for _, value in chosen["table"])
-    assert next(s for s, v in chosen["table"] if v == chosen["score"]) == chosen["settings"]
+    (chosen,) = [result for result in Results(reference.out) if result["kind"] == "choice"]
+    score = chosen["selection"]["score"]
+    assert score == max(value for _, value, _ in chosen["table"])
+    assert next(s for s, v, _ in chosen["table"] if v == score) == chosen["settings"]
     runs = figures(reference)
     assert sorted(run["seed"] for run in runs) == [0, 1]
     assert all(run["hyperparameters"]["lr"] == chosen["settings"]["lr"] for run in runs)
@@ -141,8 +145,20 @@ def test_identity_covers_config_stream_and_code() -> None:
     config = configure("digits", "linear")
     other = configure("digits", "linear", settings=["lr=0.02"])
     names = {run_id(config, "s"), run_id(other, "s"), run_id(config, "t"), run_id(config, "s", 2)}
-    assert len(names) == 4 and len(code_hash()) == 64
+    assert len(names | {run_id(config, "s", 2, 0.5)}) == 5 and len(code_hash("linear")) == 64
     assert run_id(config, "s") == run_id(configure("digits", "linear"), "s")
+
+
+def test_identity_covers_what_the_strategy_imports_and_no_other_strategy() -> None:
+    package = Path(ocgl.__file__).parent
+    names = {name: {str(path.relative_to(package)) for path in code_of(name)} for name in ("linear", "mas", "joint")}
+    for found in names.values():
+        assert {"graph/sampling.py", "streams/split.py", "evaluation/judge.py", "kernels.py", "models/head.py"} <= found
+        assert not any(path.startswith(("report", "datasets")) or path == "cli.py" for path in found)
+    leaves = {name: {path for path in found if path.startswith("strategies/")} for name, found in names.items()}
+    assert "strategies/ewc.py" in leaves["mas"] - leaves["linear"]  # MAS takes its grid from there
+    assert "strategies/twp.py" not in set().union(*leaves.values())
+    assert "benchmark/joint.py" in names["joint"] - names["linear"]
 
 
 def test_results_are_found_listed_and_compared(reference: Sweep) -> None:
@@ -150,9 +166,8 @@ def test_results_are_found_listed_and_compared(reference: Sweep) -> None:
     rows = results.rows(strategy="linear", seed="1")
     assert len(rows) == 1 and results.rows(strategy="bare") == []
     kept = results.get(rows[0]["id"][:8])
-    config = reference.config(
-        reference.groups()[0], json.loads((reference.out / "chosen-linear-main-4.json").read_text())["settings"], 1
-    )
+    (chosen,) = [result for result in results if result["kind"] == "choice"]
+    config = reference.config(reference.groups()[0], chosen["settings"], 1)
     again = run_of(config, stream_of(config)).finish()
     assert bit_equal(json.loads(json.dumps(again)), kept)
     with pytest.raises(ConfigError, match="0 runs"):
@@ -189,3 +204,47 @@ def test_failures_are_told_and_not_kept(tmp_path: Path) -> None:
         tally = carry_out(small(tmp_path / "f"), pool)
     assert len(tally.failed) == 24 and "no luck" in tally.failed[0]
     assert list(Results(tmp_path / "f")) == []
+
+
+def test_a_pack_holds_the_same_and_is_continued(reference: Sweep, tmp_path: Path) -> None:
+    shutil.copytree(reference.out, tmp_path / "p")
+    packed, loose = Results(tmp_path / "p"), Results(reference.out)
+    packed.pack()
+    assert sorted(path.name for path in packed.folder.iterdir()) == ["packed-curves.parquet", "packed.parquet"]
+    assert list(Results(packed.folder)) == list(loose)
+    for row in loose.rows():
+        assert packed.curves(row["id"]).equals(loose.curves(row["id"]))
+    sweep = replace(reference, out=packed.folder)
+    with LocalExecutor(1) as pool:
+        tally = carry_out(sweep, pool)
+    assert tally.reused == tally.done == 26
+    more = replace(sweep, seeds=3)
+    with LocalExecutor(1) as pool:
+        carry_out(more, pool)
+    Results(packed.folder).pack()  # a second time: old and new together
+    assert len(list(finished(more))) == 3 and figures(sweep) == figures(reference)
+
+
+def test_halving_drops_early_and_says_so(reference: Sweep, tmp_path: Path) -> None:
+    sweep = replace(reference, out=tmp_path / "h", halving=True, seeds=1)
+    with LocalExecutor(2) as pool:
+        tally = carry_out(sweep, pool)
+    assert tally.done == tally.planned == 24 + 8 + 3 + 1 and not tally.failed
+    (chosen,) = [result for result in Results(sweep.out) if result["kind"] == "choice"]
+    shares = [share for _, _, share in chosen["table"]]
+    assert (shares.count(0.25), shares.count(0.5), shares.count(1.0)) == (16, 5, 3)
+    assert chosen["selection"]["score"] == max(value for _, value, share in chosen["table"] if share == 1.0)
+    (run,) = finished(sweep)
+    assert run["selection"]["halving"] is True
+    assert not any(run["selection"]["halving"] for run in finished(reference))
+
+
+def test_another_buffer_takes_the_configuration_selected_with_this_one(reference: Sweep, tmp_path: Path) -> None:
+    shutil.copytree(reference.out, tmp_path / "s")
+    sweep = replace(reference, out=tmp_path / "s", buffers=("1%",), select_at="4%", eval_every=5)
+    with LocalExecutor(1) as pool:
+        tally = carry_out(sweep, pool)
+    assert (tally.done, tally.reused) == (26, 24)  # every trial was there already
+    run = next(finished(sweep))
+    assert (run["buffer"], run["selection"]["buffer"], run["config"]["eval_every"]) == ("1%", "4%", 5)
+    assert run["hyperparameters"]["lr"] == next(finished(reference))["hyperparameters"]["lr"]

@@ -1,11 +1,12 @@
 """Where trials run: on this machine's cores, or on a dask cluster, behind one interface."""
 
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import Any, ParamSpec, TypeVar
 
 from ocgl.errors import ConfigError
@@ -25,6 +26,7 @@ class LocalExecutor(ThreadPoolExecutor):
         super().__init__(workers, thread_name_prefix="ocgl")
         self._own = threading.local()
         self._pools: list[ProcessPoolExecutor] = []
+        self._stopped = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run a call in a process of its own."""
@@ -35,22 +37,33 @@ class LocalExecutor(ThreadPoolExecutor):
             try:
                 return self._pool(fresh=attempt > 0).submit(fn, *args, **kwargs).result()
             except BrokenProcessPool:
-                if attempt + 1 == TRIES:
+                if attempt + 1 == TRIES or self._stopped:
                     raise
         raise AssertionError
 
     def _pool(self, fresh: bool) -> ProcessPoolExecutor:
         if fresh or not hasattr(self._own, "pool"):
-            self._own.pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+            self._own.pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=_leave_interrupts_to_the_parent)
             self._pools.append(self._own.pool)
         pool: ProcessPoolExecutor = self._own.pool
         return pool
+
+    def stop(self) -> None:
+        """End at once; what the processes were at is lost, what they have finished is not."""
+        self._stopped = True
+        super().shutdown(wait=False, cancel_futures=True)
+        for process in active_children():
+            process.terminate()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes as well."""
         super().shutdown(wait, cancel_futures=cancel_futures)
         for pool in self._pools:
             pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def cluster_executor(address: str) -> AbstractContextManager[Executor]:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ocgl.benchmark.config import RunConfig
 from ocgl.benchmark.keep import CURVES, RESULT, TIMINGS, write_curves
@@ -14,28 +14,49 @@ from ocgl.benchmark.run import Run
 from ocgl.errors import ConfigError
 from ocgl.types import Json
 
+if TYPE_CHECKING:
+    import polars as pl
+
+PACKED, PACKED_CURVES = "packed.parquet", "packed-curves.parquet"
 COLUMNS = ("id", "dataset", "stream", "strategy", "profile", "setting", "buffer", "seed", "AAP", "AP", "AF", "AF_T")
 
 
 class Results:
-    """A folder of finished runs and tuning trials, by their ids."""
+    """A folder of finished runs, tuning trials and choices, by their ids.
+
+    Each is a directory of small files, or a row of the pack: two Parquet files that `pack` makes of all directories,
+    small enough to be kept with the code.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._packed: dict[str, Json] | None = None
 
     def __contains__(self, name: str) -> bool:
-        return (self.folder / name / RESULT).is_file()
+        return (self.folder / name / RESULT).is_file() or name in self._pack()
 
     def __iter__(self) -> Iterator[Json]:
-        for path in sorted(self.folder.glob(f"[!.]*/{RESULT}")):
-            yield json.loads(path.read_text()) | {"id": path.parent.name}
+        loose = {path.parent.name for path in self.folder.glob(f"[!.]*/{RESULT}")}
+        for name in sorted(loose | self._pack().keys()):
+            yield self._read(name)
 
     def get(self, name: str) -> Json:
         """Give a result by its id, or by the beginning of one."""
-        found = [path for path in self.folder.glob(f"{name}*") if (path / RESULT).is_file()]
+        if name in self:
+            return self._read(name)
+        found = [result for result in self if result["id"].startswith(name)]
         if len(found) != 1:
             raise ConfigError(f"{len(found)} runs in {self.folder} have an id that begins with {name!r}")
-        return cast(Json, json.loads((found[0] / RESULT).read_text())) | {"id": found[0].name}
+        return found[0]
+
+    def curves(self, name: str) -> "pl.DataFrame":
+        """Give the anytime scores of a run: one row per evaluated step."""
+        import polars as pl
+
+        if (self.folder / name / CURVES).is_file():
+            return pl.read_parquet(self.folder / name / CURVES)
+        found = pl.scan_parquet(self.folder / PACKED_CURVES).filter(pl.col("id") == name).drop("id").collect()
+        return found.select(column for column in found if not column.is_null().all() or column.name == "AP_t")
 
     def put(self, name: str, result: Json, run: Run | None = None) -> None:
         """Keep a result; the first one of a name stays."""
@@ -51,20 +72,58 @@ class Results:
         except OSError:  # another process was first; what it wrote is the same
             shutil.rmtree(building)
 
+    def pack(self) -> None:
+        """Move everything into the pack. Killed at any moment, nothing is lost: directories go last."""
+        import polars as pl
+
+        everything = list(self)
+        names = [result["id"] for result in everything]
+        texts = [json.dumps(result, sort_keys=True) for result in everything]
+        drawn = [(r["id"], self.curves(r["id"])) for r in everything if r["kind"] == "run"]
+        frames = [frame.with_columns(pl.lit(name).alias("id")) for name, frame in drawn]
+        if frames:
+            _write_parquet(pl.concat(frames, how="diagonal"), self.folder / PACKED_CURVES)
+        _write_parquet(pl.DataFrame({"id": names, "result": texts}), self.folder / PACKED)
+        self._packed = None
+        for name in names:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
     def rows(self, **wanted: str) -> list[Json]:
         """List the runs (not the trials) whose columns have the wanted values."""
         runs = [{key: result.get(key) for key in COLUMNS} for result in self if result["kind"] == "run"]
         return [row for row in runs if all(str(row[key]) == value for key, value in wanted.items())]
 
+    def _read(self, name: str) -> Json:
+        path = self.folder / name / RESULT
+        found = cast(Json, json.loads(path.read_text())) if path.is_file() else self._pack()[name]
+        return found | {"id": name}
 
-def stamp(result: Json, name: str, kind: str, setting: str, config: RunConfig) -> Json:
-    """Add what a result must say of itself."""
-    return result | {"id": name, "kind": kind, "setting": setting, "buffer": config.buffer, "revision": revision()}
+    def _pack(self) -> dict[str, Json]:
+        if self._packed is None:
+            self._packed = {}
+            if (self.folder / PACKED).is_file():
+                import polars as pl
+
+                rows = pl.read_parquet(self.folder / PACKED).iter_rows()
+                self._packed = {name: json.loads(text) for name, text in rows}
+        return self._packed
+
+
+def _write_parquet(frame: "pl.DataFrame", path: Path) -> None:
+    temporary = path.with_suffix(".part")
+    frame.write_parquet(temporary, compression="zstd", compression_level=19)
+    temporary.replace(path)
+
+
+def stamp(result: Json, name: str, kind: str, setting: str, config: RunConfig, selection: Json | None = None) -> Json:
+    """Add what a result must say of itself; `selection` is how its hyperparameters were found."""
+    facts: Json = {"id": name, "kind": kind, "setting": setting, "buffer": config.buffer, "revision": revision()}
+    return result | facts | ({"selection": selection} if selection is not None else {})
 
 
 def bit_equal(first: Json, second: Json) -> bool:
     """Tell whether two results are the same but for clocks and memory."""
-    ignored = {*TIMINGS, "revision", "id", "setting", "kind", "buffer", "versions"}
+    ignored = {*TIMINGS, "revision", "id", "setting", "kind", "buffer", "versions", "selection"}
     return {k: v for k, v in first.items() if k not in ignored} == {k: v for k, v in second.items() if k not in ignored}
 
 

@@ -4,15 +4,15 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 from ocgl.benchmark.config import RunConfig, configure, defaults_of
-from ocgl.benchmark.identity import run_id
+from ocgl.benchmark.identity import digest_of, run_id
 from ocgl.benchmark.keep import run_of
 from ocgl.benchmark.results import Results, stamp
-from ocgl.benchmark.tuning import best, configurations, grid_of, score, tune_tasks
+from ocgl.benchmark.tuning import RUNGS, best, configurations, grid_of, kept, score, tune_tasks
 from ocgl.datasets import load
 from ocgl.errors import UnknownNameError
 from ocgl.strategies import find
@@ -43,19 +43,36 @@ class Group:
 
 
 @dataclass
+class Standing:
+    """How far one group is."""
+
+    trials: int
+    tried: int = 0
+    best: float = float("-inf")
+    settings: str = ""
+    seeds: int = 0
+    runs: list[Json] = field(default_factory=list)
+
+
+@dataclass
 class Tally:
     """Where a sweep is."""
 
     done: int = 0
     reused: int = 0
+    running: int = 0
     failed: list[str] = field(default_factory=list)
     planned: int = 0
-    best: dict[str, str] = field(default_factory=dict)
+    groups: dict[Group, Standing] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What to run on one dataset; everything finished is kept in `out` and never computed again."""
+    """What to run on one dataset; everything finished is kept in `out` and never computed again.
+
+    `select_at` takes for every buffer size the configuration selected with that one; `halving` drops hopeless
+    configurations after a part of the prefix. Both are said in the results.
+    """
 
     dataset: str
     strategies: tuple[str, ...]
@@ -68,6 +85,8 @@ class Sweep:
     eval_every: int = 1
     overrides: tuple[str, ...] = ()
     data_root: Path | None = None
+    select_at: str | None = None
+    halving: bool = False
 
     def groups(self) -> list[Group]:
         """List what is tuned separately; a setting that a method does not have is left out."""
@@ -112,34 +131,91 @@ def shared(config: RunConfig, data_root: Path | None, prefix: bool = False) -> S
     return _shared(config.dataset, config.stream.model_dump_json(), data_root, prefix)
 
 
-def name_of(config: RunConfig, tune: bool, data_root: Path | None) -> str:
-    """Give the id of a trial or a run."""
+def for_tuning(config: RunConfig) -> RunConfig:
+    """Leave out what a trial does not use: how often to evaluate, and an offline bound's curve."""
+    offline = {"curve": False} if find(config.strategy).offline else {}
+    return config.model_copy(update={"eval_every": 1, "hyperparameters": config.hyperparameters | offline})
+
+
+def name_of(config: RunConfig, share: float | None, data_root: Path | None) -> str:
+    """Give the id of a run, or of a trial over a share of the prefix."""
     stream = shared(config, data_root)
-    return run_id(config, stream.content_hash, tune_tasks(stream.tasks) if tune else None)
+    if share is None:
+        return run_id(config, stream.content_hash)
+    return run_id(config, stream.content_hash, tune_tasks(stream.tasks), share)
 
 
-def trial(config: RunConfig, setting: str, tune: bool, out: Path, data_root: Path | None) -> str:
-    """Carry out one trial, or one whole run, unless it is there; gives its id."""
-    name = name_of(config, tune, data_root)
+def trial(
+    config: RunConfig, setting: str, share: float | None, selection: Json | None, out: Path, data_root: Path | None
+) -> str:
+    """Carry out one trial over a share of the prefix, or (share None) one whole run, unless it is there."""
+    name = name_of(config, share, data_root)
     results = Results(out)
     if name in results:
         return name
-    if tune:
-        value = tuning_score(config, data_root)
-        facts = {"score": value if value > float("-inf") else None, "config": config.model_dump(mode="json")}
+    if share is not None:
+        value = tuning_score(config, data_root, share)
+        facts: Json = {"score": value if value > float("-inf") else None, "share": share}
+        facts["config"] = config.model_dump(mode="json")
         results.put(name, stamp(facts, name, "trial", setting, config))
     else:
         run = run_of(config, shared(config, data_root))
-        results.put(name, stamp(run.finish(), name, "run", setting, config), run)
+        results.put(name, stamp(run.finish(), name, "run", setting, config, selection), run)
     return name
 
 
-def tuning_score(config: RunConfig, data_root: Path | None) -> float:
+def tuning_score(config: RunConfig, data_root: Path | None, share: float = 1.0) -> float:
     """Score a configuration on the prefix, which is all that it is given; an offline bound on its validation nodes."""
     if find(config.strategy).offline:
         value = run_of(config, shared(config, data_root), test=False).finish()["AP_validation"]
         return float("-inf") if value is None else float(value)
-    return score(config, shared(config, data_root, prefix=True))
+    return score(config, shared(config, data_root, prefix=True), share)
+
+
+class _Selection:
+    """The trials of one group: all configurations over the prefix, or fewer and fewer over more and more of it."""
+
+    def __init__(self, sweep: Sweep, group: Group) -> None:
+        self.kind = find(group.strategy)
+        self.grid = sweep.grid(group)
+        self.left = list(dict.fromkeys(map(self._standing, self.grid)))
+        self.rungs = list(RUNGS) if sweep.halving and not self.kind.offline else [1.0]
+        self.scores: dict[str, float] = {}
+        self.names: list[str] = []
+        self.reached: dict[str, tuple[float, float]] = {}
+
+    def _standing(self, settings: Json) -> str:
+        return json.dumps(self.kind.representative(settings))
+
+    @property
+    def planned(self) -> int:
+        total, count = 0, len(self.left)
+        for _ in self.rungs:
+            total, count = total + count, -(-count // 3)
+        return total
+
+    def take(self, text: str, value: float, name: str) -> bool:
+        """Note a score; tells whether it was the last that this rung waited for."""
+        self.scores[text] = value
+        self.reached[text] = (self.rungs[0], value)
+        self.names.append(name)
+        return len(self.scores) == len(self.left)
+
+    def climb(self) -> bool:
+        """Go to the next rung with the best third, if there is one."""
+        if len(self.rungs) == 1:
+            return False
+        in_order = {text: self.scores[text] for text in self.left}
+        self.rungs, self.left, self.scores = self.rungs[1:], kept(in_order), {}
+        return True
+
+    def table(self) -> list[tuple[Json, float, float]]:
+        """List every configuration of the grid with its score and the share of the prefix it was streamed over."""
+        rows = [(settings, *self.reached[self._standing(settings)]) for settings in self.grid]
+        return [(settings, value, share) for settings, share, value in rows]
+
+    def chosen(self) -> tuple[Json, float]:
+        return best([(settings, value) for settings, value, share in self.table() if share == 1.0])
 
 
 class _Progress:
@@ -149,64 +225,83 @@ class _Progress:
         self.sweep, self.pool, self.watch, self.until = sweep, pool, watch, until
         self.results = Results(sweep.out)
         self.tally = Tally()
-        self.open: dict[Future[str], tuple[Group, Json | None]] = {}
-        self.scores: dict[Group, dict[str, float]] = {}
-        self.names: dict[Group, dict[str, str]] = {}
+        self.open: dict[Future[str], tuple[Group, str | None]] = {}
+        self.selections: dict[Group, _Selection] = {}
 
     def begin(self) -> None:
-        for group in self.sweep.groups():
-            standing = self._standing(group)
-            self.scores[group], self.names[group] = {}, {}
-            self.tally.planned += len(standing) + self.sweep.seeds
-            for text in standing:
-                self._submit(group, json.loads(text), 0, tune=True)
+        groups = sorted(self.sweep.groups(), key=lambda group: not find(group.strategy).offline)  # the longest first
+        for group in groups:
+            selection = self.selections[group] = _Selection(self.sweep, group)
+            self.tally.groups[group] = Standing(selection.planned, seeds=self.sweep.seeds)
+            self.tally.planned += selection.planned + self.sweep.seeds
+            self._try_all(group)
 
-    def _standing(self, group: Group) -> list[str]:
-        kind = find(group.strategy)
-        return list(dict.fromkeys(json.dumps(kind.representative(s)) for s in self.sweep.grid(group)))
+    def _try_all(self, group: Group) -> None:
+        selection = self.selections[group]
+        at = group if self.sweep.select_at is None else replace(group, buffer=self.sweep.select_at)
+        for text in selection.left:
+            self._submit(group, for_tuning(self.sweep.config(at, json.loads(text))), text, selection.rungs[0])
 
-    def _submit(self, group: Group, settings: Json, seed: int, tune: bool) -> None:
-        config = self.sweep.config(group, settings, seed)
-        name = name_of(config, tune, self.sweep.data_root)
+    def _submit(
+        self, group: Group, config: RunConfig, text: str | None, share: float | None, selection: Json | None = None
+    ) -> None:
+        name = name_of(config, share, self.sweep.data_root)
         job: Future[str] = Future()
         if name in self.results:
             self.tally.reused += 1
             job.set_result(name)
-            self.open[job] = (group, settings if tune else None)
-            return
-        job = self.pool.submit(trial, config, group.setting, tune, self.sweep.out, self.sweep.data_root)
-        self.open[job] = (group, settings if tune else None)
+        else:
+            job = self.pool.submit(trial, config, group.setting, share, selection, self.sweep.out, self.sweep.data_root)
+        self.open[job] = (group, text)
 
     def follow(self) -> None:
         while self.open and time.monotonic() < self.until:
             ready, _ = wait(self.open, timeout=1.0, return_when=FIRST_COMPLETED)
             for job in ready:
                 self._finished(job, *self.open.pop(job))
+            self.tally.running = sum(job.running() for job in self.open)
             self.watch(self.tally)
 
-    def _finished(self, job: Future[str], group: Group, settings: Json | None) -> None:
+    def _finished(self, job: Future[str], group: Group, text: str | None) -> None:
         error = job.exception()
         if error is not None:
             self.tally.failed.append(f"{group}: {error!r}")
             return
         self.tally.done += 1
-        if settings is None:
+        result, standing = self.results.get(job.result()), self.tally.groups[group]
+        if text is None:
+            standing.runs.append({key: result[key] for key in ("AAP", "AP")})
             return
-        value = self.results.get(job.result())["score"]
-        self.scores[group][json.dumps(settings)] = float("-inf") if value is None else value
-        if len(self.scores[group]) == len(self._standing(group)):
-            self._choose(group)
+        value = float("-inf") if result["score"] is None else result["score"]
+        standing.tried += 1
+        selection = self.selections[group]
+        if value > standing.best and selection.rungs[0] == 1.0:
+            standing.best, standing.settings = value, text
+        if selection.take(text, value, result["id"]):
+            if selection.climb():
+                self._try_all(group)
+            else:
+                self._choose(group, selection)
 
-    def _choose(self, group: Group) -> None:
-        kind = find(group.strategy)
-        table = [(s, self.scores[group][json.dumps(kind.representative(s))]) for s in self.sweep.grid(group)]
-        settings, value = best(table)
-        self.tally.best[f"{group.strategy} ({group.setting}, {group.buffer})"] = f"{value:.2f} with {settings}"
-        chosen = {"group": group.__dict__, "settings": settings, "score": value, "table": table}
-        path = self.sweep.out / f"chosen-{group.strategy}-{group.setting}-{group.buffer.rstrip('%')}.json"
-        path.write_text(json.dumps(chosen, indent=1) + "\n")
+    def _choose(self, group: Group, selection: _Selection) -> None:
+        settings, value = selection.chosen()
+        at = self.sweep.select_at or group.buffer
+        how: Json = {"configurations": len(selection.grid), "trials": len(selection.names)}
+        how |= {"tasks": self._tuned_on(group), "score": value, "buffer": at, "halving": self.sweep.halving}
+        config = self.sweep.config(group, settings)
+        facts: Json = {"settings": settings, "selection": how, "config": config.model_dump(mode="json")}
+        facts["table"] = [[s, v if v > float("-inf") else None, share] for s, v, share in selection.table()]
+        name = digest_of([facts["config"], how, sorted(selection.names)])
+        if name not in self.results:
+            self.results.put(name, stamp(facts, name, "choice", group.setting, config))
         for seed in range(self.sweep.seeds):
-            self._submit(group, settings, seed, tune=False)
+            self._submit(group, self.sweep.config(group, settings, seed), None, None, how)
+
+    def _tuned_on(self, group: Group) -> int | None:
+        """Say how many tasks the trials saw; an offline bound is selected on the validation nodes of all."""
+        if find(group.strategy).offline:
+            return None
+        return tune_tasks(shared(self.sweep.config(group, {}), self.sweep.data_root).tasks)
 
 
 def carry_out(
@@ -233,4 +328,6 @@ def finished(sweep: Sweep) -> Iterator[Json]:
     wanted = {(g.strategy, g.setting, g.buffer) for g in sweep.groups()}
     for result in Results(sweep.out):
         if result["kind"] == "run" and (result["strategy"], result["setting"], result["buffer"]) in wanted:
-            yield result
+            same = ("dataset", "stream", "profile")
+            if all(result[key] == getattr(sweep, key) for key in same) and result["seed"] < sweep.seeds:
+                yield result

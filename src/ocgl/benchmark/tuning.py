@@ -1,6 +1,7 @@
 """Hyperparameter selection: every configuration streamed over the prefix, the best validation AP at its end wins."""
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,9 @@ from ocgl.benchmark.run import Run
 from ocgl.strategies import find
 from ocgl.streams import Stream
 from ocgl.types import Json
+
+RUNGS = (0.25, 0.5, 1.0)
+"""Shares of the prefix after which successive halving keeps the best third."""
 
 Grid = Mapping[str, Sequence[Any]]
 
@@ -31,12 +35,28 @@ def tune_tasks(tasks: int) -> int:
     return min(tasks, max(2, round(0.2 * tasks)))
 
 
-def score(config: RunConfig, prefix: Stream) -> float:
-    """Stream one configuration over the prefix; gives AP on validation nodes at its end, -inf if it diverged."""
-    rarely = config.model_copy(update={"eval_every": len(prefix)})
-    run = Run(rarely, prefix, test=False)
-    result = run.finish()
-    return float("-inf") if result["nonfinite_losses"] or result["AP_validation"] is None else result["AP_validation"]
+def score(config: RunConfig, prefix: Stream, share: float = 1.0) -> float:
+    """Stream one configuration over the prefix; gives AP on validation nodes at its end, -inf if it diverged.
+
+    With a smaller share, only that part of the prefix's steps (to drop hopeless configurations early).
+    """
+    steps = math.ceil(share * len(prefix))
+    run = Run(config.model_copy(update={"eval_every": steps}), prefix, test=False)
+    for _ in range(steps):
+        run.step()
+    value = 100 * float(run.judge.anytime[-1])
+    diverged = getattr(run.learner.strategy, "nonfinite_losses", 0) or math.isnan(value)
+    return float("-inf") if diverged else value
+
+
+def kept(scores: Mapping[str, float]) -> list[str]:
+    """Give the third of the configurations that goes on, at least one; among equals the first.
+
+    >>> kept({"a": 1.0, "b": 3.0, "c": 3.0, "d": 2.0})
+    ['b', 'c']
+    """
+    ranked = sorted(scores, key=lambda name: -scores[name])[: math.ceil(len(scores) / 3)]
+    return [name for name in scores if name in ranked]
 
 
 def best(scores: Sequence[tuple[Json, float]]) -> tuple[Json, float]:

@@ -5,6 +5,7 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
+from ocgl.benchmark import Tally
 from ocgl.report.published import published
 from ocgl.types import Json
 
@@ -18,6 +19,24 @@ def result_table(result: Json) -> Group:
         scores.add_column(name, justify="right")
     scores.add_row(*("-" if result[name] is None else f"{result[name]:.2f}" for name in names))
     return Group(scores, _cost(result), _card(result))
+
+
+def standing_table(tally: Tally, seconds: float) -> Group:
+    """Show where a sweep is: trials, the best of each method so far, and how long the rest may take."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("method", "trials", "best so far", "with", "seeds", "AAP", "AP"):
+        table.add_column(name, justify="left" if name in ("method", "with") else "right", no_wrap=name != "with")
+    for group, standing in tally.groups.items():
+        label = f"{group.strategy} ({group.setting}, {group.buffer})"
+        best = f"{standing.best:.2f}" if standing.best > float("-inf") else ""
+        scores = [[run[m] for run in standing.runs if run[m] is not None] for m in ("AAP", "AP")]
+        means = [f"{np.mean(values):.2f}" if values else "" for values in scores]
+        counts = (f"{standing.tried}/{standing.trials}", f"{len(standing.runs)}/{standing.seeds}")
+        table.add_row(label, counts[0], best, escape(standing.settings), counts[1], *means)
+    computed, left = tally.done - tally.reused, tally.planned - tally.done - len(tally.failed)
+    rest = f"about {left * seconds / computed / 60:.0f} min left" if computed else "time left not known yet"
+    where = f"{tally.done} of {tally.planned} done ({tally.reused} of them before), {tally.running} running"
+    return Group(table, f"{where}, {len(tally.failed)} failed, {rest}")
 
 
 def bench_table(results: list[Json]) -> Table:

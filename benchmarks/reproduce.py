@@ -1,0 +1,64 @@
+"""The paper's Amazon Computer table by the whole protocol, its buffer-size plot, and profile textbook beside it.
+
+Everything finished is kept in results/amazon-computer and never computed again: stop it and call it again to continue.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+
+from ocgl.benchmark import Sweep, Tally, carry_out
+from ocgl.benchmark.executors import LocalExecutor
+from ocgl.benchmark.results import Results
+from ocgl.report.terminal import bench_table, standing_table
+from ocgl.strategies import find
+from ocgl.strategies.registry import keys
+
+DATASET = "amazon-computer"
+OUT = Path("results") / DATASET
+PUBLISHED = ("a-gem", "bare", "er", "ewc", "joint", "linear", "lwf", "mas", "pdgnn", "ssm-a-gem", "ssm-er", "twp")
+TEXTBOOK = ("linear", "pdgnn", "ssm-er", "er", "bare", "joint")
+WORKERS = 2
+
+
+def sweeps() -> dict[str, Sweep]:
+    """List the parts, in the order in which they are run."""
+    replay = tuple(name for name in PUBLISHED if "buffer_size" in keys(find(name)))
+    smaller = Sweep(DATASET, replay, OUT, buffers=("1%", "2%"), eval_every=5, select_at="4%")
+    return {
+        "paper, 4 %": Sweep(DATASET, PUBLISHED, OUT),
+        "textbook, 4 %": Sweep(DATASET, TEXTBOOK, OUT, profile="textbook"),
+        "paper, 1 and 2 %": smaller,
+    }
+
+
+def main() -> int:
+    console = Console(width=150)
+    begin = time.monotonic()
+    failed: list[str] = []
+    computed = 0
+    with LocalExecutor(WORKERS) as pool:
+        for title, sweep in sweeps().items():
+            with Live(console=console, transient=True) as live:
+
+                def watch(tally: Tally, live: Live = live) -> None:
+                    live.update(standing_table(tally, time.monotonic() - begin))
+
+                tally = carry_out(sweep, pool, watch)
+            console.print(f"{title}: {tally.done} done, {tally.reused} of them before, {len(tally.failed)} failed")
+            computed += tally.done - tally.reused
+            failed += tally.failed
+    console.print(bench_table([result for result in Results(OUT) if result["kind"] == "run"]))
+    console.print(f"{computed} trials and runs computed in {(time.monotonic() - begin) / 60:.1f} minutes")
+    if computed and not failed:
+        Results(OUT).pack()
+    for failure in failed:
+        console.print(failure, markup=False)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
