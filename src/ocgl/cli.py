@@ -110,14 +110,14 @@ def expansion(
     from ocgl.benchmark.config import defaults_of, parse_setting
     from ocgl.benchmark.expansion import expansion as measure
     from ocgl.datasets import load
-    from ocgl.report.figures import draw_expansion
+    from ocgl.report import figures
     from ocgl.streams import make_stream
 
     depths = _hops(hops)
     options: Json = {"batch_size": defaults_of(dataset).batch_size} | dict(map(parse_setting, settings or ()))
     with console.status("measuring"):
         found = measure(make_stream(load(dataset, data_root, structure_only=True), stream, **options), depths, fanout)
-        draw_expansion(found, out)
+        figures.draw(lambda: figures.expansion(found), out)
         found.frame().write_csv(out.with_suffix(".csv"))
     table = Table(title=f"{found.dataset}: nodes seen per batch", title_justify="left")
     for name in ("hops", "all: mean", "all: most", "share of nodes", "capped: mean", "capped: most", "bound"):
@@ -159,6 +159,7 @@ def bench(
     select_at: Annotated[
         str | None, typer.Option(help="Take for every buffer size the configuration selected with this one.")
     ] = None,
+    grids: Annotated[str, typer.Option(help="paper, or coarse for a quick look; said in the results.")] = "paper",
     halving: Annotated[bool, typer.Option(help="Drop hopeless configurations early; said in the results.")] = False,
     override: Annotated[list[str] | None, typer.Option("--set", help="key=value for every run.")] = None,
     workers: Annotated[int, typer.Option(help="Processes on this machine, one thread each.")] = os.cpu_count() or 1,
@@ -175,7 +176,7 @@ def bench(
     chosen = tuple(names() if strategies == "all" else strategies.split(","))
     sizes = tuple(part for part in buffers.split(",") if part)
     parts = tuple(settings.split(","))
-    rest = (eval_every, tuple(override or ()), data_root, select_at, halving)
+    rest = (eval_every, tuple(override or ()), data_root, select_at, halving, grids)
     sweep = benchmark.Sweep(dataset, chosen, out, stream, parts, profile, seeds, sizes, *rest)
     sweep.groups()
     counts = ", ".join(f"{group.strategy} {len(sweep.grid(group))}" for group in sweep.groups())
@@ -221,6 +222,31 @@ def results(
         console.print(table)
     else:
         raise ConfigError(f"--format {form!r}: table, csv or json")
+
+
+@app.command()
+def report(
+    folders: Annotated[list[Path], typer.Argument(help="What `ocgl bench` kept; several are put together.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+    export: Annotated[Path | None, typer.Option(help="Also tables (.tex, .md, .csv) and figures (.pdf, .png).")] = None,
+    expansion: Annotated[bool, typer.Option(help="Measure the neighbourhood expansion, where the data is.")] = True,
+    data_root: DataRoot = None,
+) -> None:
+    """Turn finished runs into one self-contained page, and into tables and figures for a paper."""
+    from ocgl.report.collect import collect
+    from ocgl.report.export import write_export
+    from ocgl.report.page import measure_expansions, write_report
+
+    with console.status("reading"):
+        benches = collect(folders)
+        found, missing = measure_expansions(benches, data_root) if expansion else ({}, [])
+        write_report(benches, out, found)
+        written = write_export(benches, export, found) if export is not None else []
+    for line in missing:
+        errors.print(line, markup=False, soft_wrap=True)
+    if export is not None:
+        console.print(f"{len(written)} tables and figures in [bold]{export}[/bold]", soft_wrap=True)
+    console.print(f"open [bold]{out}[/bold]", soft_wrap=True)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from ocgl.benchmark.config import RunConfig, configure, defaults_of
 from ocgl.benchmark.identity import digest_of, run_id
 from ocgl.benchmark.keep import run_of
 from ocgl.benchmark.results import Results, stamp
-from ocgl.benchmark.tuning import RUNGS, best, configurations, grid_of, kept, score, tune_tasks
+from ocgl.benchmark.tuning import GRIDS, RUNGS, best, configurations, grid_of, kept, score, tune_tasks
 from ocgl.datasets import load
 from ocgl.errors import UnknownNameError
 from ocgl.strategies import find
@@ -71,7 +71,8 @@ class Sweep:
     """What to run on one dataset; everything finished is kept in `out` and never computed again.
 
     `select_at` takes for every buffer size the configuration selected with that one; `halving` drops hopeless
-    configurations after a part of the prefix. Both are said in the results.
+    configurations after a part of the prefix; `grids` is `paper`, or `coarse` for a quick look. All is said in the
+    results.
     """
 
     dataset: str
@@ -87,6 +88,7 @@ class Sweep:
     data_root: Path | None = None
     select_at: str | None = None
     halving: bool = False
+    grids: str = "paper"
 
     def groups(self) -> list[Group]:
         """List what is tuned separately; a setting that a method does not have is left out."""
@@ -116,7 +118,9 @@ class Sweep:
 
     def grid(self, group: Group) -> list[Json]:
         """List the configurations of a group, in the order in which ties are broken."""
-        return configurations(grid_of(group.strategy))
+        if self.grids not in GRIDS:
+            raise UnknownNameError("grid", self.grids, GRIDS)
+        return configurations(GRIDS[self.grids](grid_of(group.strategy)))
 
 
 @lru_cache(maxsize=2)
@@ -288,6 +292,8 @@ class _Progress:
         at = self.sweep.select_at or group.buffer
         how: Json = {"configurations": len(selection.grid), "trials": len(selection.names)}
         how |= {"tasks": self._tuned_on(group), "score": value, "buffer": at, "halving": self.sweep.halving}
+        if self.sweep.grids != "paper":
+            how["grid"] = self.sweep.grids
         config = self.sweep.config(group, settings)
         facts: Json = {"settings": settings, "selection": how, "config": config.model_dump(mode="json")}
         facts["table"] = [[s, v if v > float("-inf") else None, share] for s, v, share in selection.table()]

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ocgl.benchmark.config import RunConfig
@@ -62,6 +62,20 @@ def kept(scores: Mapping[str, float]) -> list[str]:
 def best(scores: Sequence[tuple[Json, float]]) -> tuple[Json, float]:
     """Give the best configuration; among equals the first."""
     return max(scores, key=lambda pair: pair[1])
+
+
+def coarse(grid: Grid) -> Grid:
+    """Thin a search space out for a quick look: two learning rates, every number of passes, the middle of the rest.
+
+    >>> coarse({"lr": (1e-2, 1e-3, 1e-4), "passes": (1, 5), "temperature": (0.2, 2.0, 20.0)})
+    {'lr': (0.01, 0.001), 'passes': (1, 5), 'temperature': (2.0,)}
+    """
+    whole = {"lr": 2, "passes": None}
+    return {k: v[: whole[k]] if k in whole else (v[len(v) // 2],) for k, v in grid.items()}
+
+
+GRIDS: dict[str, Callable[[Grid], Grid]] = {"paper": lambda grid: grid, "coarse": coarse}
+"""Search spaces by name: as in the paper, or thinned out."""
 
 
 def grid_of(strategy: str) -> Grid:

@@ -8,44 +8,33 @@ import numpy as np
 
 from ocgl.benchmark.keep import CURVES, RESULT
 from ocgl.errors import ConfigError
+from ocgl.report.page import environment, plotly_source
+from ocgl.report.plots import LAYOUT, div
 from ocgl.state import write_whole
 from ocgl.types import Json
 
 _FIGURES = ("AAP", "AP", "AF", "AF_T", "prequential")
-_LAYOUT: Json = {
-    "template": "plotly_white",
-    "margin": {"l": 55, "r": 15, "t": 10, "b": 45},
-    "font": {"family": "system-ui, sans-serif", "size": 13},
-    "height": 340,
-}
 
 
 def write_run_page(directory: Path, page: Path | None = None) -> Path:
     """Write the page of a finished run (default: `report.html` in its directory) and give its path."""
-    import jinja2
-
     if not (directory / RESULT).is_file():
         raise ConfigError(f"{directory} holds no finished run")
     result = cast(Json, json.loads((directory / RESULT).read_text()))
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("ocgl.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    html = environment.get_template("run.html").render(
-        result=result,
-        scores=_scores(result),
-        facts=_facts(result),
-        figures=_figures(directory, result),
-        plotly=_plotly(),
+    html = (
+        environment()
+        .get_template("run.html")
+        .render(
+            result=result,
+            scores=_scores(result),
+            facts=_facts(result),
+            figures=_figures(directory, result),
+            plotly=plotly_source(),
+        )
     )
     page = page or directory / "report.html"
     write_whole(page, html.encode())
     return page
-
-
-def _plotly() -> str:
-    from plotly.offline import get_plotlyjs
-
-    return cast(str, get_plotlyjs())
 
 
 def _scores(result: Json) -> list[tuple[str, str]]:
@@ -94,8 +83,8 @@ def _curve(step: Any, score: Any, boundaries: list[int]) -> str:
     figure = go.Figure(go.Scatter(x=step, y=score, mode="lines", line={"width": 2}, name="AP_t"))
     for boundary in boundaries:
         figure.add_vline(x=boundary, line={"width": 1, "dash": "dot", "color": "#999"})
-    figure.update_layout(**_LAYOUT, xaxis_title="batch", yaxis_title="AP_t", yaxis_range=[0, 101])
-    return _div(figure)
+    figure.update_layout(**LAYOUT, xaxis_title="batch", yaxis_title="AP_t", yaxis_range=[0, 101])
+    return div(figure, 340)
 
 
 def _heat(x: list[Any], y: list[str], values: Any, x_title: str, y_title: str) -> str:
@@ -104,12 +93,5 @@ def _heat(x: list[Any], y: list[str], values: Any, x_title: str, y_title: str) -
     figure = go.Figure(go.Heatmap(x=x, y=y, z=values, zmin=0, zmax=100, colorscale="Viridis", hoverongaps=False))
     if len(x) <= 30:
         figure.update_traces(texttemplate="%{z:.0f}")
-    figure.update_layout(**_LAYOUT, xaxis_title=x_title, yaxis_title=y_title, yaxis_autorange="reversed")
-    return _div(figure)
-
-
-def _div(figure: Any) -> str:
-    return cast(
-        str,
-        figure.to_html(full_html=False, include_plotlyjs=False, config={"responsive": True, "displayModeBar": False}),
-    )
+    figure.update_layout(**LAYOUT, xaxis_title=x_title, yaxis_title=y_title, yaxis_autorange="reversed")
+    return div(figure, 340)

@@ -6,8 +6,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from ocgl.benchmark import Tally
+from ocgl.report.collect import METRICS
 from ocgl.report.published import published
 from ocgl.types import Json
+
+KEYS = ("strategy", "dataset", "stream", "setting", "buffer", "profile")
 
 
 def result_table(result: Json) -> Group:
@@ -43,23 +46,32 @@ def bench_table(results: list[Json]) -> Table:
     """Show mean and standard deviation over seeds beside the published numbers, best AP first."""
     groups: dict[tuple[str, ...], list[Json]] = {}
     for result in results:
-        groups.setdefault(tuple(result[key] for key in ("strategy", "setting", "buffer", "profile")), []).append(result)
-    table = Table("method", "setting", "buffer", "profile", "seeds", title="mean ± std", title_justify="left")
-    for metric in ("AAP", "AP", "AF_T"):
-        table.add_column(metric, justify="right")
-        table.add_column("published", justify="right")
+        groups.setdefault(tuple(result[key] for key in KEYS), []).append(result)
+    shared = [i for i in range(1, len(KEYS)) if len({key[i] for key in groups}) == 1]
+    title = ", ".join(f"{KEYS[i]} {next(iter(groups))[i]}" for i in shared)
+    theirs = any(_published(runs[0], metric) for runs in groups.values() for metric in METRICS)
+    table = Table(title=f"mean ± std; {title}", title_justify="left")
+    for i, name in enumerate((*KEYS, "seeds")):
+        if i not in shared:
+            table.add_column(name, no_wrap=True)
+    for metric in METRICS:
+        for name in (metric, "published") if theirs else (metric,):
+            table.add_column(name, justify="right", no_wrap=True)
     for key, runs in sorted(groups.items(), key=lambda item: -float(np.mean([run["AP"] or 0 for run in item[1]]))):
-        cells = [cell for metric in ("AAP", "AP", "AF_T") for cell in _beside(runs, metric)]
-        table.add_row(*key, str(len(runs)), *cells)
+        cells = [cell for metric in METRICS for cell in _beside(runs, metric)[: 1 + theirs]]
+        table.add_row(*(value for i, value in enumerate(key) if i not in shared), str(len(runs)), *cells)
     return table
+
+
+def _published(run: Json, metric: str) -> tuple[float, float] | None:
+    place = (run["stream"], run["setting"])
+    return published(run["dataset"], run["strategy"], metric.removesuffix("_T"), *place)
 
 
 def _beside(runs: list[Json], metric: str) -> tuple[str, str]:
     values = [run[metric] for run in runs]
     ours = "-" if None in values else f"{np.mean(values):.2f} ± {np.std(values):.2f}"
-    first = runs[0]
-    name = metric.removesuffix("_T")
-    theirs = published(first["dataset"], first["strategy"], name, first["stream"], first["setting"])
+    theirs = _published(runs[0], metric)
     return ours, "-" if theirs is None else f"{theirs[0]:.2f} ± {theirs[1]:.2f}"
 
 

@@ -1,0 +1,201 @@
+"""Finished runs, put in order for a report: one bench per table, one entry per method in it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from ocgl.benchmark.config import buffer_nodes, defaults_of
+from ocgl.benchmark.results import Results
+from ocgl.errors import ConfigError
+from ocgl.report.published import published
+from ocgl.types import DoubleArray, IntArray, Json
+
+METRICS = ("AAP", "AP", "AF_T")
+"""What the tables show; AF_T is what the paper prints as AF (its average is over all tasks)."""
+
+TITLES = {
+    "a-gem": "A-GEM", "bare": "bare", "er": "ER", "ewc": "EWC", "joint": "Joint", "linear": "LINEAR", "lwf": "LwF",
+    "mas": "MAS", "pdgnn": "PDGNN", "ssm-a-gem": "SSM-A-GEM", "ssm-er": "SSM-ER", "twp": "TWP",
+}  # fmt: skip
+"""Methods as the paper writes them, in the order of its tables' colours."""
+
+
+@dataclass(frozen=True, order=True)
+class Key:
+    """What the numbers of one table have in common."""
+
+    dataset: str
+    stream: str
+    profile: str
+    setting: str
+
+    def __str__(self) -> str:
+        setting = "" if self.setting == "main" else f", {self.setting}"
+        return f"{self.dataset}, {self.stream} stream, profile {self.profile}{setting}"
+
+    @property
+    def slug(self) -> str:
+        """A name for files and anchors."""
+        text = "-".join((Path(self.dataset).stem, self.stream, self.profile, self.setting))
+        return "".join(c if c.isalnum() else "-" for c in text)
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Anytime scores in percent: `steps`, the task of each, and over seeds the AP_t and the scores per task."""
+
+    steps: IntArray
+    task: IntArray
+    anytime: DoubleArray
+    per_task: DoubleArray
+
+
+@dataclass(eq=False)
+class Entry:
+    """One method with one buffer size: its runs, one per seed."""
+
+    strategy: str
+    buffer: str
+    runs: list[Json]
+    store: Results
+    choice: Json | None = None
+
+    @property
+    def title(self) -> str:
+        """The method's name as the paper writes it."""
+        return TITLES.get(self.strategy, self.strategy.rpartition(":")[2] or self.strategy)
+
+    @property
+    def ranked(self) -> bool:
+        """Whether the method takes part in the ranking: bare and offline bounds do not, nor does one seed alone."""
+        return self.strategy != "bare" and not self.offline and len(self.runs) > 1
+
+    @property
+    def offline(self) -> bool:
+        """Whether it is a bound."""
+        return "curve" in self.runs[0]
+
+    def values(self, metric: str) -> DoubleArray | None:
+        """Give a metric of every seed, in order of the seeds; None where the method has none."""
+        found = [run[metric] for run in self.runs]
+        return None if None in found else np.array(found, float)
+
+    def mean(self, metric: str) -> float:
+        """Give the mean over seeds, nan where there is none."""
+        values = self.values(metric)
+        return float("nan") if values is None else float(values.mean())
+
+    @property
+    def milliseconds(self) -> float:
+        """Learning time per update."""
+        return float(np.mean([1000 * run["learn_seconds"] / max(run["updates"], 1) for run in self.runs]))
+
+    def bytes(self, what: str) -> float:
+        """Give bytes touched per update at most, or kept between updates."""
+        if what == "touched":
+            return float(max(run["cost_per_update"]["most"]["bytes"] for run in self.runs))
+        return float(np.mean([run["memory_bytes"] for run in self.runs]))
+
+    @cached_property
+    def curves(self) -> Curves | None:
+        """The anytime scores of all seeds; an offline bound has none."""
+        if self.offline:
+            return None
+        frames = [self.store.curves(run["id"]) for run in self.runs]
+        tasks = [column for column in frames[0].columns if column.startswith("task_")]
+        return Curves(
+            frames[0]["step"].to_numpy(),
+            frames[0]["task"].to_numpy(),
+            np.array([frame["AP_t"].to_numpy() for frame in frames]),
+            np.array([frame.select(tasks).to_numpy().T for frame in frames]),
+        )
+
+
+@dataclass(eq=False)
+class Bench:
+    """One table: every method at one buffer size, and beside it the other sizes."""
+
+    key: Key
+    entries: list[Entry]
+    others: list[Entry] = field(default_factory=list)
+
+    def published(self, entry: Entry, metric: str) -> tuple[float, float] | None:
+        """Give the published number, where there is one."""
+        place = (self.key.stream, self.key.setting)
+        return published(self.key.dataset, entry.strategy, metric.removesuffix("_T"), *place)
+
+    def place(self, metric: str) -> dict[str, int]:
+        """Give the first, second and third of a metric; bare, bounds and single seeds have no place."""
+        ranked = [e for e in self.entries if e.ranked and not np.isnan(e.mean(metric))]
+        ordered = sorted(ranked, key=lambda entry: -round(entry.mean(metric), 2))
+        return {entry.strategy: place + 1 for place, entry in enumerate(ordered[:3])}
+
+    @property
+    def boundaries(self) -> list[int]:
+        """The first step of every task but the first."""
+        curves = next((e.curves for e in self.entries if e.curves is not None), None)
+        if curves is None:
+            return []
+        return [int(step) for step in curves.steps[1:][np.diff(curves.task) > 0]]
+
+    @property
+    def tuned(self) -> int | None:
+        """How many tasks the hyperparameters were selected on, where all methods agree."""
+        found = {(e.choice or {}).get("selection", {}).get("tasks") for e in self.entries if not e.offline}
+        return found.pop() if len(found) == 1 else None
+
+    def sizes(self) -> dict[str, list[Entry]]:
+        """Give the methods that were run with more than one buffer size, smallest first."""
+        found: dict[str, list[Entry]] = {}
+        for entry in (*self.others, *self.entries):
+            if "buffer_size" in entry.runs[0]["hyperparameters"]:
+                found.setdefault(entry.strategy, []).append(entry)
+        nodes = self.entries[0].runs[0]["statistics"]["nodes"]
+        for entries in found.values():
+            entries.sort(key=lambda e: buffer_nodes(e.buffer, nodes))
+        return {name: entries for name, entries in found.items() if len(entries) > 1}
+
+
+def collect(folders: Iterable[Path]) -> list[Bench]:
+    """Read everything that `ocgl bench` left in some folders."""
+    tables: dict[Key, dict[tuple[str, str], Entry]] = {}
+    choices: dict[tuple[Key, str, str], Json] = {}
+    for folder in folders:
+        store = Results(folder)
+        if not folder.is_dir():
+            raise ConfigError(f"there is no folder {folder}")
+        for result in store:
+            if result["kind"] == "trial":
+                continue
+            config = result["config"]
+            key = Key(config["dataset"], config["stream"]["kind"], config["profile"], result["setting"])
+            place = (config["strategy"], result["buffer"])
+            if result["kind"] == "choice":
+                choices[(key, *place)] = result
+            else:
+                entry = tables.setdefault(key, {}).setdefault(place, Entry(*place, [], store))
+                if result["seed"] not in [run["seed"] for run in entry.runs]:
+                    entry.runs.append(result)
+    if not tables:
+        raise ConfigError(f"no finished run in {', '.join(map(str, folders))}")
+    return [_bench(key, tables[key], choices) for key in sorted(tables)]
+
+
+def _bench(key: Key, found: dict[tuple[str, str], Entry], choices: dict[tuple[Key, str, str], Json]) -> Bench:
+    for (strategy, buffer), entry in found.items():
+        entry.runs.sort(key=lambda run: int(run["seed"]))
+        entry.choice = choices.get((key, strategy, buffer))
+    usual = defaults_of(key.dataset).buffer
+    methods: dict[str, list[Entry]] = {}
+    for entry in found.values():
+        methods.setdefault(entry.strategy, []).append(entry)
+    shown = [max(entries, key=lambda e: (e.buffer == usual, _size(e))) for entries in methods.values()]
+    shown.sort(key=lambda e: -np.nan_to_num(e.mean("AAP"), nan=1000.0))
+    return Bench(key, shown, [entry for entry in found.values() if entry not in shown])
+
+
+def _size(entry: Entry) -> int:
+    return buffer_nodes(entry.buffer, entry.runs[0]["statistics"]["nodes"])

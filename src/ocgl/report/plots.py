@@ -1,0 +1,251 @@
+"""Interactive figures for the pages: plotly, as HTML fragments without the library itself."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ocgl.benchmark.expansion import Expansion, rolling_mean
+from ocgl.report.collect import TITLES, Bench, Entry
+from ocgl.report.statistics import Ranks, front
+from ocgl.types import DoubleArray, Json
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+LAYOUT: Json = {
+    "template": "plotly_white",
+    "margin": {"l": 50, "r": 12, "t": 12, "b": 42},
+    "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#222"},
+    "hoverlabel": {"font": {"size": 11}},
+    "legend": {"orientation": "h", "y": -0.2, "font": {"size": 11}},
+}
+PALETTE = (
+    "#4c78a8", "#7f7f7f", "#f58518", "#54a24b", "#111111", "#e45756", "#b279a2", "#9d755d", "#2f9e9a", "#d67195",
+    "#c9a227", "#5b5fc7", "#1b7f3b", "#a0522d", "#006d8f", "#8c1d40",
+)  # fmt: skip
+
+
+def color(strategy: str) -> str:
+    """Give a method the same colour in every figure."""
+    known = list(TITLES)
+    place = known.index(strategy) if strategy in known else len(known) + sum(strategy.encode()) % 4
+    return PALETTE[place]
+
+
+def faded(strategy: str, alpha: float) -> str:
+    """Give its colour, see-through."""
+    red, green, blue = (int(color(strategy)[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{alpha})"
+
+
+def div(figure: "go.Figure", height: int, name: str | None = None) -> str:
+    """Write a figure as an HTML fragment that fits its container."""
+    figure.update_layout(height=height)
+    config = {"responsive": True, "displayModeBar": False}
+    return cast(str, figure.to_html(full_html=False, include_plotlyjs=False, config=config, div_id=name))
+
+
+def anytime(bench: Bench) -> "go.Figure":
+    """Draw AP_t of every method: mean over seeds, a band from the lowest to the highest, tasks and tuning marked."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    last = 0
+    for entry in bench.entries:
+        curves = entry.curves
+        if curves is None:
+            continue
+        x, last = curves.steps, max(last, int(curves.steps[-1]))
+        group: Json = {"legendgroup": entry.title}
+        if len(curves.anytime) > 1:
+            ends = np.concatenate([curves.anytime.max(0), curves.anytime.min(0)[::-1]])
+            band: Json = {"fill": "toself", "fillcolor": faded(entry.strategy, 0.15), "line": {"width": 0}}
+            figure.add_scatter(
+                x=np.concatenate([x, x[::-1]]), y=_small(ends), **band, **group, showlegend=False, hoverinfo="skip"
+            )
+        line: Json = {"color": color(entry.strategy), "width": 1.6}
+        figure.add_scatter(x=x, y=_small(curves.anytime.mean(0)), mode="lines", line=line, name=entry.title, **group)
+    for entry in bench.entries:
+        if entry.offline:
+            steps, bound = joint_steps(bench, entry, last)
+            line = {"color": color(entry.strategy), "width": 1.6, "dash": "dash", "shape": "hv"}
+            figure.add_scatter(x=steps, y=bound, mode="lines", line=line, name=f"{entry.title} (offline bound)")
+    for task, step in enumerate(bench.boundaries, start=1):
+        tuning = task == bench.tuned
+        style: Json = {"width": 1.8, "color": "#c0392b"} if tuning else {"width": 1, "dash": "dot", "color": "#999"}
+        note: Json = {"annotation_text": "tuning", "annotation_position": "top left"} if tuning else {}
+        figure.add_vline(x=step - 0.5, line=style, **note)
+    figure.update_layout(**LAYOUT, xaxis_title="batch", yaxis_title="AP_t, percent", hovermode="x")
+    figure.update_yaxes(range=[0, 103])
+    return figure
+
+
+def joint_steps(bench: Bench, entry: Entry, last: int) -> tuple[list[int], list[float]]:
+    """Give the bound of each task as steps over its batches."""
+    values = np.mean([[value for _, value in run["curve"]] for run in entry.runs], axis=0)
+    if len(values) == 1:
+        return [0, last], [float(values[0])] * 2
+    starts = [0, *bench.boundaries]
+    return [*starts[: len(values)], last], [*map(float, values), float(values[-1])]
+
+
+def heat(entry: Entry) -> "go.Figure":
+    """Draw each task's score at any time, mean over seeds."""
+    import plotly.graph_objects as go
+
+    assert entry.curves is not None
+    values = entry.curves.per_task.mean(0)
+    names = [f"task {j + 1}" for j in range(len(values))]
+    figure = go.Figure(
+        go.Heatmap(
+            x=entry.curves.steps, y=names, z=_small(values), zmin=0, zmax=100, colorscale="Viridis", showscale=False,
+            hovertemplate="batch %{x}, %{y}: %{z:.1f}<extra></extra>",
+        )
+    )  # fmt: skip
+    figure.update_layout(**LAYOUT | {"margin": {"l": 48, "r": 8, "t": 4, "b": 24}})
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def buffers(bench: Bench, metric: str) -> "go.Figure":
+    """Draw a metric against the buffer size."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for strategy, entries in bench.sizes().items():
+        values = [entry.values(metric) for entry in entries]
+        points = [(e.buffer, v.mean(), v.std()) for e, v in zip(entries, values, strict=True) if v is not None]
+        x, y, spread = zip(*points, strict=True)
+        figure.add_scatter(
+            x=x, y=y, error_y={"array": spread, "width": 4, "thickness": 1}, name=entries[0].title,
+            mode="lines+markers", line={"color": color(strategy), "width": 1.6},
+        )  # fmt: skip
+    figure.update_layout(**LAYOUT, xaxis_title="buffer, share of all nodes", yaxis_title=f"{metric}, percent")
+    figure.update_xaxes(type="category")
+    return figure
+
+
+def cost(bench: Bench, what: str, metric: str = "AAP") -> "go.Figure":
+    """Draw accuracy against cost per update, with the methods that none beats in both joined."""
+    import plotly.graph_objects as go
+
+    entries = [e for e in bench.entries if not e.offline and not np.isnan(e.mean(metric))]
+    x = np.array([costs(entry, what) for entry in entries])
+    y = np.array([entry.mean(metric) for entry in entries])
+    best = front(x, y)
+    figure = go.Figure()
+    order = np.argsort(x[best])
+    figure.add_scatter(
+        x=x[best][order], y=y[best][order], mode="lines", line={"color": "#bbb", "dash": "dot", "shape": "hv"},
+        name="Pareto front", hoverinfo="skip", showlegend=False,
+    )  # fmt: skip
+    for entry, a, b, first in zip(entries, x, y, best, strict=True):
+        mark: Json = {"color": color(entry.strategy), "size": 11, "symbol": "circle" if first else "circle-open"}
+        hover = f"{entry.title}<br>{COSTS[what]}: %{{x:.4g}}<br>{metric}: %{{y:.2f}}<extra></extra>"
+        figure.add_scatter(
+            x=[a], y=[b], mode="markers+text", marker=mark | {"line": {"width": 2}}, text=[entry.title if first else ""],
+            textposition="top center", textfont={"size": 10}, name=entry.title, hovertemplate=hover,
+        )  # fmt: skip
+    figure.update_layout(**LAYOUT, xaxis_title=COSTS[what], yaxis_title=f"{metric}, percent")
+    low, high = np.log10(x.min()), np.log10(x.max())
+    pad = 0.14 * max(high - low, 0.5)
+    figure.update_xaxes(type="log", range=[low - pad, high + pad], **_ticks(low - pad, high + pad))
+    return figure
+
+
+def _ticks(low: float, high: float) -> Json:
+    """Give readable ticks for a logarithmic axis: 1, 2 and 5 times the powers of ten."""
+    found = [m * 10.0**p for p in range(int(np.floor(low)), int(np.ceil(high)) + 1) for m in (1, 2, 5)]
+    shown = [value for value in found if low <= np.log10(value) <= high]
+    return {"tickvals": shown, "ticktext": [_si(value) for value in shown], "tickangle": 0}
+
+
+def _si(value: float) -> str:
+    """Write a number shortly.
+
+    >>> _si(0.5), _si(20.0), _si(2e6)
+    ('0.5', '20', '2M')
+    """
+    for unit, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= factor:
+            return f"{value / factor:g}{unit}"
+    return f"{value:g}"
+
+
+COSTS = {
+    "milliseconds": "milliseconds per update (log)",
+    "touched": "bytes touched per update, most (log)",
+    "kept": "bytes kept by the method (log)",
+}
+
+
+def costs(entry: Entry, what: str) -> float:
+    """Give what an update of a method costs."""
+    return entry.milliseconds if what == "milliseconds" else entry.bytes(what)
+
+
+def ranks(found: Ranks) -> "go.Figure":
+    """Draw the critical-difference diagram: mean ranks, and bars over methods that cannot be told apart."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    rows = len(found.names)
+    for place, (name, rank) in enumerate(zip(found.names, found.ranks, strict=True)):
+        figure.add_scatter(
+            x=[rank], y=[rows - place], mode="markers+text", marker={"size": 9, "color": "#345"},
+            text=[f" {name}  {rank:.2f}"], textposition="middle right", showlegend=False, hoverinfo="skip",
+        )  # fmt: skip
+    for i, (first, last) in enumerate(found.cliques()):
+        y = rows + 1 + 0.5 * i
+        x = [found.ranks[first], found.ranks[last]]
+        line: Json = {"width": 5, "color": "#c0392b"}
+        hover = f"not told apart: {', '.join(found.names[first : last + 1])}"
+        figure.add_scatter(x=x, y=[y, y], mode="lines", line=line, showlegend=False, hovertext=hover, hoverinfo="text")
+    figure.update_layout(**LAYOUT, xaxis_title=f"mean rank (critical difference {found.difference:.2f})")
+    figure.update_yaxes(visible=False)
+    figure.update_xaxes(range=[0.7, rows + 1.6], dtick=1)
+    return figure
+
+
+def trials(entries: list[Entry]) -> "go.Figure":
+    """Draw the validation score of every configuration tried; the chosen one is filled."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for entry in entries:
+        assert entry.choice is not None
+        rows = [(settings, value) for settings, value, _ in entry.choice["table"] if value is not None]
+        text = [", ".join(f"{k}={v}" for k, v in settings.items()) for settings, _ in rows]
+        chosen = entry.choice["selection"]["score"]
+        marks: Json = {"color": color(entry.strategy), "size": 6, "opacity": 0.55, "symbol": "circle-open"}
+        figure.add_scatter(
+            x=[value for _, value in rows], y=[entry.title] * len(rows), mode="markers", marker=marks,
+            hovertext=text, hovertemplate="%{x:.2f}: %{hovertext}<extra></extra>", showlegend=False,
+        )  # fmt: skip
+        star: Json = {"color": color(entry.strategy), "size": 13, "symbol": "star"}
+        figure.add_scatter(x=[chosen], y=[entry.title], mode="markers", marker=star, showlegend=False, hoverinfo="x")
+    figure.update_layout(**LAYOUT | {"margin": {"l": 90, "r": 12, "t": 8, "b": 42}})
+    figure.update_xaxes(title="validation AP at the end of the tuning tasks, percent")
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def expansion(found: Expansion) -> "go.Figure":
+    """Draw nodes seen per batch, all and capped (Figure 2 of the paper)."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for i, hops in enumerate(found.hops):
+        for sizes, dash, kind in ((found.full[hops], "solid", "all"), (found.capped[hops], "dash", "capped")):
+            name = f"{hops} hop{'s' * (hops > 1)}, {kind} (max {sizes.max():,})"
+            line: Json = {"color": PALETTE[i * 2], "dash": dash, "width": 1.6}
+            figure.add_scatter(y=_small(rolling_mean(sizes)), mode="lines", name=name, line=line)
+    figure.add_scatter(y=found.nodes, mode="lines", name="nodes arrived", line={"color": "#888", "dash": "dot"})
+    figure.update_layout(**LAYOUT, xaxis_title="batch", yaxis_title="distinct nodes, rolling mean of 10")
+    figure.update_yaxes(type="log", dtick=1)
+    return figure
+
+
+def _small(values: Any) -> DoubleArray:
+    """Round for the page: single precision is more than a screen shows."""
+    return np.asarray(values, np.float32)
