@@ -25,6 +25,9 @@ console = Console()
 errors = Console(stderr=True)
 
 DataRoot = Annotated[Path | None, typer.Option(help="Folder of the datasets (default: OCGL_DATA or the user's cache).")]
+Log = Annotated[
+    list[str] | None, typer.Option(help="tensorboard:FOLDER, mlflow:ADDRESS or wandb:PROJECT; may be repeated.")
+]
 Dataset = Annotated[str, typer.Option(help="A name from `ocgl datasets`, sbm:key=value,..., or path.npz.")]
 
 
@@ -49,16 +52,20 @@ def run(
     checkpoint_every: Annotated[
         int | None, typer.Option(help="Batches between checkpoints (default: by time, every 5 s).")
     ] = None,
+    log: Log = None,
     data_root: DataRoot = None,
 ) -> None:
     """Stream a graph through a strategy and score it at any time."""
     from ocgl import benchmark
+    from ocgl.benchmark import loggers
     from ocgl.report.run_page import write_run_page
     from ocgl.report.terminal import result_table
 
     with _progress() as bar:
         watch = _watcher(bar)
         if resume is not None:
+            if log:
+                raise ConfigError("--log goes with a new run; a resumed one is already partly logged")
             out = resume
             result = benchmark.resume(resume, data_root, watch, checkpoint_every)
         elif dataset is None or strategy is None:
@@ -67,7 +74,18 @@ def run(
             config = benchmark.configure(
                 dataset, strategy, stream, profile, seed, settings or (), eval_every=eval_every, device=device
             )
-            result = benchmark.execute(config, data_root, out, watch, checkpoint_every)
+            logs = [loggers.make_logger(text) for text in log or ()]
+            for logger in logs:
+                logger.begin(loggers.title_of(config.model_dump()), loggers.settings_of(config.model_dump()))
+
+            def watch_all(progress: "RunProgress") -> None:
+                watch(progress)
+                for logger in logs:
+                    loggers.follow(logger, progress, eval_every)
+
+            result = benchmark.execute(config, data_root, out, watch_all, checkpoint_every)
+            for logger in logs:
+                logger.end(loggers.final(result))
     if json_file is not None:
         _write_json(json_file, result)
     console.print(result_table(result))
@@ -165,11 +183,14 @@ def bench(
     workers: Annotated[int, typer.Option(help="Processes on this machine, one thread each.")] = os.cpu_count() or 1,
     cluster: Annotated[str | None, typer.Option(help="Address of a dask scheduler, instead of --workers.")] = None,
     budget_minutes: Annotated[float | None, typer.Option(help="Stop after that long; call again to continue.")] = None,
+    log: Log = None,
     data_root: DataRoot = None,
 ) -> None:
     """Tune every method on the first tasks, then run the chosen configurations with every seed."""
     from ocgl import benchmark
+    from ocgl.benchmark import loggers
     from ocgl.benchmark.executors import LocalExecutor, make_executor
+    from ocgl.benchmark.results import Results
     from ocgl.report.terminal import bench_table, standing_table
     from ocgl.strategies import names
 
@@ -195,7 +216,13 @@ def bench(
             raise ConfigError(f"stopped; what is finished is in {out}, the same command continues") from None
     for failure in tally.failed:
         errors.print(failure, markup=False)
-    console.print(bench_table(list(benchmark.finished(sweep))))
+    runs = list(benchmark.finished(sweep))
+    for logger in map(loggers.make_logger, log or ()):
+        for result in runs:
+            loggers.log_kept(logger, Results(out), result)
+    console.print(bench_table(runs))
+    if tally.failed:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -205,10 +232,13 @@ def results(
     dataset: Annotated[str | None, typer.Option()] = None,
     setting: Annotated[str | None, typer.Option()] = None,
     form: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
+    pack: Annotated[bool, typer.Option(help="First put all directories into two Parquet files.")] = False,
 ) -> None:
     """List finished runs."""
     from ocgl.benchmark.results import COLUMNS, Results
 
+    if pack:
+        Results(folder).pack()
     asked = {"strategy": strategy, "dataset": dataset, "setting": setting}
     rows = Results(folder).rows(**{key: value for key, value in asked.items() if value is not None})
     if form == "json":

@@ -8,7 +8,7 @@ import numpy as np
 
 from ocgl.benchmark.expansion import Expansion, rolling_mean
 from ocgl.report.collect import Bench
-from ocgl.report.plots import COSTS, color, costs, joint_steps
+from ocgl.report.plots import COSTS, color, costs, joint_steps, ticks
 from ocgl.report.statistics import Ranks, front
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def buffers(bench: Bench) -> "Figure":
 def cost(bench: Bench) -> "Figure":
     """Draw AAP against milliseconds and bytes per update."""
     entries = [e for e in bench.entries if not e.offline and not np.isnan(e.mean("AAP"))]
-    figure, panels = _axes(PAGE, 2.9, 2, sharey=True)
+    figure, panels = _axes(PAGE, 3.2, 2, sharey=True)
     y = np.array([entry.mean("AAP") for entry in entries])
     for axes, what in zip(panels, ("milliseconds", "touched"), strict=True):
         x = np.array([costs(entry, what) for entry in entries])
@@ -130,11 +130,15 @@ def cost(bench: Bench) -> "Figure":
         axes.step(x[best][order], y[best][order], ":", where="post", color="0.6")
         for entry, a, b, first in zip(entries, x, y, best, strict=True):
             face = color(entry.strategy) if first else "none"
-            axes.plot(a, b, "o", color=color(entry.strategy), markerfacecolor=face, markersize=5)
-            axes.annotate(entry.title, (a, b), xytext=(3, 3), textcoords="offset points", fontsize=6)
+            label = entry.title if what == "milliseconds" else None
+            axes.plot(a, b, "o", color=color(entry.strategy), markerfacecolor=face, markersize=5, label=label)
         axes.set(xscale="log", xlabel=COSTS[what].removesuffix(" (log)"))
         axes.margins(x=0.15, y=0.08)
+        shown = ticks(*np.log10(axes.get_xlim()))
+        axes.set_xticks(shown["tickvals"], shown["ticktext"])
+        axes.minorticks_off()
     panels[0].set_ylabel("AAP (%)")
+    figure.legend(loc="outside lower center", ncols=6)
     return figure
 
 

@@ -143,17 +143,18 @@ def cost(bench: Bench, what: str, metric: str = "AAP") -> "go.Figure":
         mark: Json = {"color": color(entry.strategy), "size": 11, "symbol": "circle" if first else "circle-open"}
         hover = f"{entry.title}<br>{COSTS[what]}: %{{x:.4g}}<br>{metric}: %{{y:.2f}}<extra></extra>"
         figure.add_scatter(
-            x=[a], y=[b], mode="markers+text", marker=mark | {"line": {"width": 2}}, text=[entry.title if first else ""],
+            x=[a], y=[b], mode="markers+text", marker=mark | {"line": {"width": 2}},
+            text=[entry.title if first else ""],
             textposition="top center", textfont={"size": 10}, name=entry.title, hovertemplate=hover,
         )  # fmt: skip
     figure.update_layout(**LAYOUT, xaxis_title=COSTS[what], yaxis_title=f"{metric}, percent")
     low, high = np.log10(x.min()), np.log10(x.max())
     pad = 0.14 * max(high - low, 0.5)
-    figure.update_xaxes(type="log", range=[low - pad, high + pad], **_ticks(low - pad, high + pad))
+    figure.update_xaxes(type="log", range=[low - pad, high + pad], **ticks(low - pad, high + pad))
     return figure
 
 
-def _ticks(low: float, high: float) -> Json:
+def ticks(low: float, high: float) -> Json:
     """Give readable ticks for a logarithmic axis: 1, 2 and 5 times the powers of ten."""
     found = [m * 10.0**p for p in range(int(np.floor(low)), int(np.ceil(high)) + 1) for m in (1, 2, 5)]
     shown = [value for value in found if low <= np.log10(value) <= high]

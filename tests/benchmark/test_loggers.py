@@ -1,0 +1,91 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from ocgl.benchmark import configure, run_of, stream_of
+from ocgl.benchmark.loggers import Logger, final, follow, log_kept, make_logger, settings_of, title_of
+from ocgl.benchmark.results import Results, stamp
+from ocgl.errors import ConfigError, UnknownNameError
+from ocgl.types import Json
+
+CONFIG = configure("digits", "linear", settings=["batch_size=120", "lr=0.01"])
+NAME = "digits-class-linear-paper-seed0"
+
+
+def logged(logger: Logger) -> Json:
+    """Follow a small run with a logger; gives its result."""
+    run = run_of(CONFIG, stream_of(CONFIG))
+    logger.begin(title_of(CONFIG.model_dump()), settings_of(CONFIG.model_dump()))
+    result = run.finish(lambda progress: follow(logger, progress, 1))
+    logger.end(final(result))
+    return result
+
+
+def test_tensorboard_holds_the_curve_and_the_figures(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    result = logged(make_logger(f"tensorboard:{tmp_path}"))
+    events = EventAccumulator(str(tmp_path / NAME))
+    events.Reload()
+    curve = events.Scalars("AP_t")
+    assert [event.step for event in curve] == list(range(1, 11))
+    assert events.Scalars("final/AP")[0].value == pytest.approx(result["AP"])
+
+
+def test_mlflow_holds_the_curve_the_settings_and_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlflow
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # a database needs more than mlflow-skinny brings
+    result = logged(make_logger(f"mlflow:file://{tmp_path / 'store'}"))
+    client = mlflow.MlflowClient(f"file://{tmp_path / 'store'}")
+    experiment = client.get_experiment_by_name("ocgl")
+    assert experiment is not None
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert run.info.run_name == NAME and run.data.params["lr"] == "0.01"
+    assert run.data.metrics["final_AAP"] == pytest.approx(result["AAP"])
+    assert len(client.get_metric_history(run.info.run_id, "AP_t")) == 10
+
+
+def test_wandb_keeps_an_offline_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    logged(make_logger("wandb:trial"))
+    (kept,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    content = kept.read_bytes()
+    assert b"AP_t" in content and NAME.encode() in content
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self.figures: dict[str, float] = {}
+
+    def begin(self, name: str, settings: Json) -> None:
+        self.name = name
+
+    def log(self, step: int, figures: dict[str, float]) -> None:
+        self.steps.append(step)
+
+    def end(self, figures: dict[str, float]) -> None:
+        self.figures = figures
+
+
+def test_a_kept_run_is_logged_as_it_was(tmp_path: Path) -> None:
+    run = run_of(CONFIG, stream_of(CONFIG))
+    results = Results(tmp_path)
+    results.put("abc", stamp(run.finish(), "abc", "run", "main", CONFIG), run)
+    heard = Heard()
+    log_kept(heard, results, results.get("abc"))
+    assert heard.name == f"{NAME}-abc" and heard.steps == list(range(1, 11))
+    assert heard.figures["AP"] == results.get("abc")["AP"]
+
+
+def test_unknown_and_missing_loggers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownNameError):
+        make_logger("tensorbored:x")
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ConfigError, match=r"ocgl\[wandb\]"):
+        make_logger("wandb:x")
