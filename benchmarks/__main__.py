@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import scale, updates
+from benchmarks import scale, updates, workers
 from benchmarks.updates import Row
 
 OUT = Path("runs/bench.json")
@@ -28,7 +28,7 @@ def table_of(rows: list[Row]) -> Table:
 
 
 def main() -> int:
-    rows = updates.measure() + scale.measure()
+    rows = updates.measure() + scale.measure() + workers.measure()
     Console(width=150).print(table_of(rows))
     OUT.parent.mkdir(exist_ok=True)
     OUT.write_text(json.dumps([asdict(row) | {"ratio": row.ratio, "met": row.met} for row in rows], indent=1) + "\n")

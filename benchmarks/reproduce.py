@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 
+from benchmarks import results_page
 from ocgl.benchmark import Sweep, Tally, carry_out
 from ocgl.benchmark.executors import LocalExecutor
 from ocgl.benchmark.results import Results
@@ -53,8 +54,10 @@ def main() -> int:
             failed += tally.failed
     console.print(bench_table([result for result in Results(OUT) if result["kind"] == "run"]))
     console.print(f"{computed} trials and runs computed in {(time.monotonic() - begin) / 60:.1f} minutes")
-    if computed and not failed:
+    if not failed:
         Results(OUT).pack()
+        results_page.write(OUT)
+        console.print(f"written: {results_page.PAGE}")
     for failure in failed:
         console.print(failure, markup=False)
     return 1 if failed else 0

@@ -1,4 +1,9 @@
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -108,3 +113,27 @@ def test_bench_results_and_reproduce(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert ocgl("reproduce", rows[0]["id"][:10], "--out", str(out)) == 0
     assert "bit-equal" in capsys.readouterr().out
     assert ocgl("bench", "digits", "--out", str(out), "--strategies", "baer") == 2
+
+
+def test_ctrl_c_stops_a_bench_at_once_and_what_is_finished_stays(tmp_path: Path) -> None:
+    out = tmp_path / "stopped"
+    command = [sys.executable, "-m", "ocgl.cli", "bench", "digits", "--out", str(out), "--strategies", "linear"]
+    command += ["--workers", "2", "--seeds", "1", "--set", "batch_size=20"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    begin = time.monotonic()
+    while len(list(out.glob("[!.]*/result.json"))) < 3:
+        time.sleep(0.05)
+        assert process.poll() is None and time.monotonic() - begin < 90
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: parent and workers get it
+    _, told = process.communicate(timeout=20)
+    assert process.returncode == 2 and "the same command continues" in told and "Traceback" not in told
+    kept = sorted(path.parent.name for path in out.glob("[!.]*/result.json"))
+    assert 3 <= len(kept) < 25
+    with pytest.raises(ProcessLookupError):  # soon nobody of its group is left
+        for _ in range(100):
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)
+    assert subprocess.run([*command, "--grids", "coarse"], capture_output=True, timeout=120).returncode == 0
+    assert set(kept) <= {path.parent.name for path in out.glob("[!.]*/result.json")}

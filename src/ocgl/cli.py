@@ -150,16 +150,24 @@ def expansion(
 
 
 @app.command()
-def strategies() -> None:
+def strategies(
+    grids: Annotated[bool, typer.Option("--grids", help="Show the paper's search spaces instead (Table 11).")] = False,
+) -> None:
     """List the strategies and their hyperparameters."""
+    from ocgl.benchmark.tuning import configurations, grid_of
     from ocgl.strategies import find, make, names
 
     table = Table(title="strategies", title_justify="left")
-    for column in ("name", "hyperparameters with defaults", "reference"):
+    heads = ("search space", "configurations") if grids else ("hyperparameters with defaults", "reference")
+    for column in ("name", *heads):
         table.add_column(column)
     for name in names():
-        values = make(name).hyperparameters()
-        table.add_row(name, ", ".join(f"{k}={v}" for k, v in values.items()), find(name).reference)
+        if grids:
+            lines = [f"{key}: {', '.join(map(str, values))}" for key, values in grid_of(name).items()]
+            table.add_row(name, "\n".join(lines), str(len(configurations(grid_of(name)))))
+        else:
+            values = ", ".join(f"{key}={value}" for key, value in make(name).hyperparameters().items())
+            table.add_row(name, values, find(name).reference)
     console.print(table)
 
 

@@ -1,7 +1,10 @@
+import numpy as np
 import pytest
 
-from ocgl.benchmark import configure, stream_of
+from ocgl.benchmark import Run, RunConfig, configure, stream_of, tuning
+from ocgl.benchmark.sweep import tuning_score
 from ocgl.benchmark.tuning import best, score
+from ocgl.errors import BeyondPrefixError
 from ocgl.evaluation import judge
 from ocgl.streams import TEST, Stream
 
@@ -32,3 +35,28 @@ def test_a_diverged_configuration_loses() -> None:
 
 def test_ties_go_to_the_first() -> None:
     assert best([({"a": 1}, 2.0), ({"a": 2}, 3.0), ({"a": 3}, 3.0)]) == ({"a": 2}, 3.0)
+
+
+def test_the_tuner_asked_for_anything_beyond_the_prefix_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Run] = []
+
+    class Caught(Run):
+        def __init__(self, config: RunConfig, stream: Stream, test: bool = True) -> None:
+            super().__init__(config, stream, test)
+            given.append(self)
+
+    monkeypatch.setattr(tuning, "Run", Caught)
+    config = configure("digits", "linear", settings=["batch_size=60"])
+    tuning_score(config, None)
+    (run,) = given
+    whole, seen = stream_of(config), run.stream
+    with pytest.raises(BeyondPrefixError):
+        run.step()  # it has gone to the end of the prefix: there is no next step
+    with pytest.raises(BeyondPrefixError):
+        seen.step(len(seen))
+    with pytest.raises(BeyondPrefixError):
+        seen.prefix(3)
+    arrived = whole.cuts[whole.ends[1]]  # nothing that comes later is there to be asked for
+    assert seen.graph.nodes == len(seen.order) == arrived < whole.graph.nodes
+    np.testing.assert_array_equal(np.sort(whole.graph.y[whole.order[:arrived]]), np.sort(seen.graph.y))
+    assert run.judge._test is None
