@@ -12,11 +12,12 @@ from ocgl.errors import ConfigError, NeedsStoreError, StateError
 from ocgl.evaluation.contract import batches, same, taught
 from ocgl.graph import Batch, Graph
 from ocgl.state import State
-from ocgl.strategies import Learner, make, names
+from ocgl.strategies import Learner, find, make, names
 from ocgl.strategies.ewc import EWC
 from ocgl.strategies.lwf import LwF
 from ocgl.strategies.pdgnn import PDGNN
 from ocgl.strategies.projection import project
+from ocgl.strategies.registry import keys
 from ocgl.strategies.training import GradientStrategy
 from ocgl.strategies.twp import TWP, attention
 from ocgl.streams import class_stream
@@ -263,8 +264,9 @@ def test_sparse_rows_teach_what_dense_ones_do(graph: Graph, name: str) -> None:
 
     assert isinstance(graph.x, np.ndarray)
     x = np.where(np.abs(graph.x) > 1, graph.x, 0).astype(np.float32)
+    more = {"passes": 2} if "passes" in keys(find(name)) else {}
     states = [
-        taught(make(name, fanout=3, passes=2), class_stream(replace(graph, x=rows)), 6).strategy.state()
+        taught(make(name, fanout=3, **more), class_stream(replace(graph, x=rows)), 6).strategy.state()
         for rows in (x, csr_array(x))
     ]
     for key, value in states[0].arrays.items():
@@ -276,7 +278,9 @@ def test_a_state_that_does_not_fit_is_refused_and_leaves_the_strategy(graph: Gra
     strategy = taught(make(name, fanout=3), class_stream(graph), 5).strategy
     before = strategy.state()
     other = taught(make("bare" if name != "bare" else "linear", fanout=3), class_stream(graph), 5).strategy
-    wider = make(name, fanout=3, **({"hidden": 9} if "hidden" in strategy.hyperparameters() else {}))
+    known = strategy.hyperparameters()
+    more = {"hidden": 9} if "hidden" in known else {"view": "own"} if "view" in known else {}
+    wider = make(name, fanout=3, **more)
     bad = [State(), State({}, {"width": 5})]
     bad += [] if name == "joint" else [other.state()]  # joint is bare, batch by batch
     bad += [] if name == "linear" else [taught(wider, class_stream(graph), 5).strategy.state()]

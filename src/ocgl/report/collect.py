@@ -18,9 +18,10 @@ METRICS = ("AAP", "AP", "AF_T")
 
 TITLES = {
     "a-gem": "A-GEM", "bare": "bare", "er": "ER", "ewc": "EWC", "joint": "Joint", "linear": "LINEAR", "lwf": "LwF",
-    "mas": "MAS", "pdgnn": "PDGNN", "ssm-a-gem": "SSM-A-GEM", "ssm-er": "SSM-ER", "twp": "TWP",
+    "mas": "MAS", "pdgnn": "PDGNN", "ssm-a-gem": "SSM-A-GEM", "ssm-er": "SSM-ER", "twp": "TWP", "slda": "SLDA",
+    "ridge": "Ridge",
 }  # fmt: skip
-"""Methods as the paper writes them, in the order of its tables' colours."""
+"""Methods as the paper writes them, then ours; their order gives their colours."""
 
 
 @dataclass(frozen=True, order=True)
