@@ -137,7 +137,7 @@ and Joint have no mark. AF is averaged over all tasks, as in the paper's printed
 {facts}.
 """
 
-WHY = """**Why.** A configuration is selected with one seed on two of five tasks, and what is best there is not best over
+WHY = """**Why.** A configuration is selected with one seed on two of five tasks; what is best there is not best over
 all five. [reproduction-spread.md](reproduction-spread.md) runs the runners-up and other splits on the whole stream: for
 LINEAR, PDGNN and A-GEM a runner-up comes within a point or two of the published values, for ER and SSM-A-GEM only one
 ranked third; another split alone moves AP by up to 8 points. So selection and split can account for these differences;

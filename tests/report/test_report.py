@@ -1,6 +1,7 @@
 import csv
 import io
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,19 @@ def test_benches_are_put_in_order(bench: Bench, folder: Path) -> None:
     assert all(
         len(e.runs) == len(f.runs) for e, f in zip(collect([folder, folder])[0].entries, bench.entries, strict=True)
     )
+
+
+def test_runs_that_differ_in_more_than_the_seed_are_not_averaged(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "mixed")
+    more = Sweep(
+        "digits", ("er",), tmp_path / "mixed", seeds=1, overrides=("batch_size=150", *FAST[1:]), grids="coarse"
+    )
+    with LocalExecutor(1) as pool:
+        assert not carry_out(more, pool).failed
+    (bench,) = collect([tmp_path / "mixed"])
+    row = next(row for row in rows_of(bench) if row.entry.strategy == "er")
+    assert {run["config"]["stream"]["batch_size"] for run in row.entry.runs} == {120}
+    assert row.note == "1 runs with other settings left out"
 
 
 def test_marks_leave_out_bare_bounds_and_single_seeds(bench: Bench) -> None:

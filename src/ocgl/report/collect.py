@@ -1,5 +1,6 @@
 """Finished runs, put in order for a report: one bench per table, one entry per method in it."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -63,6 +64,7 @@ class Entry:
     runs: list[Json]
     store: Results
     choice: Json | None = None
+    left_out: int = 0
 
     @property
     def title(self) -> str:
@@ -162,12 +164,12 @@ class Bench:
 
 def collect(folders: Iterable[Path]) -> list[Bench]:
     """Read everything that `ocgl bench` left in some folders."""
-    tables: dict[Key, dict[tuple[str, str], Entry]] = {}
+    tables: dict[Key, dict[tuple[str, str], dict[str, Entry]]] = {}
     choices: dict[tuple[Key, str, str], Json] = {}
     for folder in folders:
-        store = Results(folder)
         if not folder.is_dir():
             raise ConfigError(f"there is no folder {folder}")
+        store = Results(folder)
         for result in store:
             if result["kind"] == "trial":
                 continue
@@ -177,12 +179,29 @@ def collect(folders: Iterable[Path]) -> list[Bench]:
             if result["kind"] == "choice":
                 choices[(key, *place)] = result
             else:
-                entry = tables.setdefault(key, {}).setdefault(place, Entry(*place, [], store))
+                variants = tables.setdefault(key, {}).setdefault(place, {})
+                entry = variants.setdefault(_variant(config), Entry(*place, [], store))
                 if result["seed"] not in [run["seed"] for run in entry.runs]:
                     entry.runs.append(result)
     if not tables:
         raise ConfigError(f"no finished run in {', '.join(map(str, folders))}")
-    return [_bench(key, tables[key], choices) for key in sorted(tables)]
+    return [
+        _bench(key, {place: _main(variants) for place, variants in tables[key].items()}, choices)
+        for key in sorted(tables)
+    ]
+
+
+def _variant(config: Json) -> str:
+    """Name what makes runs comparable: everything but the seed."""
+    return json.dumps({key: value for key, value in config.items() if key != "seed"}, sort_keys=True)
+
+
+def _main(variants: dict[str, Entry]) -> Entry:
+    """Take, of runs that differ in more than the seed, those with the most seeds, evaluated most often."""
+    entries = list(variants.values())
+    chosen = max(entries, key=lambda e: (len(e.runs), -e.runs[0]["config"]["eval_every"]))
+    chosen.left_out = sum(len(entry.runs) for entry in entries) - len(chosen.runs)
+    return chosen
 
 
 def _bench(key: Key, found: dict[tuple[str, str], Entry], choices: dict[tuple[Key, str, str], Json]) -> Bench:
