@@ -2,10 +2,10 @@
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import active_children, get_context
 from typing import Any, ParamSpec, TypeVar
 
@@ -66,14 +66,15 @@ def _leave_interrupts_to_the_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def cluster_executor(address: str) -> AbstractContextManager[Executor]:
+@contextmanager
+def cluster_executor(address: str) -> Iterator[Executor]:
     """Give an executor on a dask cluster: its scheduler's address, as dask's own launchers print it."""
     try:
         from distributed import Client
     except ImportError as error:
         raise ConfigError('a cluster needs dask: pip install "ocgl[cluster]"') from error
-    executor: AbstractContextManager[Executor] = Client(address).get_executor(retries=TRIES)
-    return executor
+    with Client(address) as client, client.get_executor(retries=TRIES) as executor:
+        yield executor
 
 
 def make_executor(workers: int, cluster: str | None = None) -> AbstractContextManager[Executor]:
