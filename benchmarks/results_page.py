@@ -19,9 +19,9 @@ def write(folder: Path, page: Path = PAGE) -> None:
     benches = {bench.key.profile: bench for bench in collect([folder]) if bench.key.setting == "main"}
     paper, textbook = benches["paper"], benches["textbook"]
     pictures = page.parent / "results"
-    figures.draw(lambda: figures.anytime(paper), pictures / "anytime.png")
-    figures.draw(lambda: figures.heats(paper), pictures / "tasks.png")
-    figures.draw(lambda: figures.buffers(paper), pictures / "buffers.png")
+    figures.draw(lambda: figures.anytime(paper), pictures / "anytime.png", dpi=130)
+    figures.draw(lambda: figures.heats(paper), pictures / "tasks.png", dpi=130)
+    figures.draw(lambda: figures.buffers(paper), pictures / "buffers.png", dpi=130)
     parts = [
         HEAD.format(folder=folder.as_posix(), much=f"{MUCH:g}", facts=_facts([paper, textbook])),
         "## Profile paper, beside the published table\n",

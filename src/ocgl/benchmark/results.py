@@ -76,9 +76,11 @@ class Results:
         """Move everything into the pack. Killed at any moment, nothing is lost: directories go last."""
         import polars as pl
 
+        if not any(self.folder.glob(f"[!.]*/{RESULT}")):
+            return
         everything = list(self)
         names = [result["id"] for result in everything]
-        texts = [json.dumps(result, sort_keys=True) for result in everything]
+        texts = [json.dumps(result) for result in everything]
         drawn = [(r["id"], self.curves(r["id"])) for r in everything if r["kind"] == "run"]
         frames = [frame.with_columns(pl.lit(name).alias("id")) for name, frame in drawn]
         if frames:

@@ -24,7 +24,7 @@ STYLE: Any = {
 }  # fmt: skip
 
 
-def draw(make: Callable[[], "Figure"], *paths: Path) -> None:
+def draw(make: Callable[[], "Figure"], *paths: Path, dpi: int = 220) -> None:
     """Make a figure in the house's style and save it."""
     import matplotlib as mpl
 
@@ -35,7 +35,7 @@ def draw(make: Callable[[], "Figure"], *paths: Path) -> None:
         figure = make()
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path, dpi=220)
+            figure.savefig(path, dpi=dpi)
         plt.close(figure)
 
 

@@ -6,8 +6,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ocgl.benchmark import Tally
-from ocgl.report.collect import METRICS
-from ocgl.report.published import published
+from ocgl.report.collect import METRICS, published_for
 from ocgl.types import Json
 
 KEYS = ("strategy", "dataset", "stream", "setting", "buffer", "profile")
@@ -64,8 +63,7 @@ def bench_table(results: list[Json]) -> Table:
 
 
 def _published(run: Json, metric: str) -> tuple[float, float] | None:
-    place = (run["stream"], run["setting"])
-    return published(run["dataset"], run["strategy"], metric.removesuffix("_T"), *place)
+    return published_for(run["dataset"], run["strategy"], metric, run["stream"], run["setting"], run["buffer"])
 
 
 def _beside(runs: list[Json], metric: str) -> tuple[str, str]:
