@@ -1,4 +1,5 @@
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -49,13 +50,18 @@ def test_mlflow_holds_the_curve_the_settings_and_the_figures(tmp_path: Path, mon
 
 
 def test_wandb_keeps_an_offline_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import wandb
+
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
     monkeypatch.setenv("WANDB_SILENT", "true")
     logged(make_logger("wandb:trial"))
+    wandb.teardown()  # the process that writes the file ends with all of it written
     (kept,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
-    content = kept.read_bytes()
-    assert b"AP_t" in content and NAME.encode() in content
+    deadline = time.monotonic() + 30  # a process of its own writes the file, and may be behind
+    while b"AP_t" not in kept.read_bytes() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert b"AP_t" in kept.read_bytes() and NAME.encode() in kept.read_bytes()
 
 
 class Heard:
