@@ -148,6 +148,9 @@ def cost(bench: Bench, what: str, metric: str = "AAP") -> "go.Figure":
             textposition="top center", textfont={"size": 10}, name=entry.title, hovertemplate=hover,
         )  # fmt: skip
     figure.update_layout(**LAYOUT, xaxis_title=COSTS[what], yaxis_title=f"{metric}, percent")
+    figure.update_layout(legend_y=-0.3)
+    room = 0.12 * max(float(np.ptp(y)), 1.0)
+    figure.update_yaxes(range=[float(y.min()) - room, float(y.max()) + room])
     low, high = np.log10(x.min()), np.log10(x.max())
     pad = 0.14 * max(high - low, 0.5)
     figure.update_xaxes(type="log", range=[low - pad, high + pad], **ticks(low - pad, high + pad))
@@ -226,7 +229,7 @@ def trials(entries: list[Entry]) -> "go.Figure":
         star: Json = {"color": color(entry.strategy), "size": 13, "symbol": "star"}
         figure.add_scatter(x=[chosen], y=[entry.title], mode="markers", marker=star, showlegend=False, hoverinfo="x")
     figure.update_layout(**LAYOUT | {"margin": {"l": 90, "r": 12, "t": 8, "b": 42}})
-    figure.update_xaxes(title="validation AP at the end of the tuning tasks, percent")
+    figure.update_xaxes(title="validation AP, percent")
     figure.update_yaxes(autorange="reversed")
     return figure
 
