@@ -113,6 +113,7 @@ def test_bench_results_and_reproduce(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert ocgl("reproduce", rows[0]["id"][:10], "--out", str(out)) == 0
     assert "bit-equal" in capsys.readouterr().out
     assert ocgl("bench", "digits", "--out", str(out), "--strategies", "baer") == 2
+    assert ocgl(*arguments, "--log", "tensorbord:x") == 2  # told before the sweep, not after it
 
 
 def test_ctrl_c_stops_a_bench_at_once_and_what_is_finished_stays(tmp_path: Path) -> None:

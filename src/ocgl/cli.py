@@ -208,6 +208,7 @@ def bench(
     rest = (eval_every, tuple(override or ()), data_root, select_at, halving, grids)
     sweep = benchmark.Sweep(dataset, chosen, out, stream, parts, profile, seeds, sizes, *rest)
     sweep.groups()
+    logs = [loggers.make_logger(text) for text in log or ()]
     counts = ", ".join(f"{group.strategy} {len(sweep.grid(group))}" for group in sweep.groups())
     console.print(f"configurations: {counts}", highlight=False)
     with make_executor(workers, cluster) as pool, Live(console=console, transient=True) as live:
@@ -225,7 +226,7 @@ def bench(
     for failure in tally.failed:
         errors.print(failure, markup=False)
     runs = list(benchmark.finished(sweep))
-    for logger in map(loggers.make_logger, log or ()):
+    for logger in logs:
         for result in runs:
             loggers.log_kept(logger, Results(out), result)
     console.print(bench_table(runs))
