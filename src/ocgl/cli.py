@@ -45,6 +45,10 @@ def run(
     seed: Annotated[int, typer.Option(help="Seed of everything but the stream.")] = 0,
     settings: Annotated[list[str] | None, typer.Option("--set", help="key=value; may be repeated.")] = None,
     eval_every: Annotated[int, typer.Option(help="Evaluate after every K-th batch.")] = 1,
+    eval_cap: Annotated[
+        int | None, typer.Option(help="Estimate the anytime scores from about that many validation nodes a task.")
+    ] = None,
+    store: Annotated[str, typer.Option(help="memory, disk, or auto (by the size of the graph).")] = "auto",
     device: Annotated[str, typer.Option(help="cpu; the kernels have no other.")] = "cpu",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the result there.")] = None,
     out: Annotated[Path | None, typer.Option(help="Keep config, checkpoints, curves and result there.")] = None,
@@ -67,13 +71,12 @@ def run(
             if log:
                 raise ConfigError("--log goes with a new run; a resumed one is already partly logged")
             out = resume
-            result = benchmark.resume(resume, data_root, watch, checkpoint_every)
+            result = benchmark.resume(resume, data_root, watch, checkpoint_every, store)
         elif dataset is None or strategy is None:
             raise ConfigError("--dataset and --strategy are needed (or --resume)")
         else:
-            config = benchmark.configure(
-                dataset, strategy, stream, profile, seed, settings or (), eval_every=eval_every, device=device
-            )
+            options = {"eval_every": eval_every, "eval_cap": eval_cap, "device": device}
+            config = benchmark.configure(dataset, strategy, stream, profile, seed, settings or (), **options)
             logs = [loggers.make_logger(text) for text in log or ()]
             for logger in logs:
                 logger.begin(loggers.title_of(config.model_dump()), loggers.settings_of(config.model_dump()))
@@ -83,7 +86,7 @@ def run(
                 for logger in logs:
                     loggers.follow(logger, progress, eval_every)
 
-            result = benchmark.execute(config, data_root, out, watch_all, checkpoint_every)
+            result = benchmark.execute(config, data_root, out, watch_all, checkpoint_every, store)
             for logger in logs:
                 logger.end(loggers.final(result))
     if json_file is not None:

@@ -18,8 +18,13 @@ LINE = 64
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile on first use and keep the machine code beside the source file."""
-    return cast(Callable[P, R], njit(cache=True, nogil=True)(function))
+    """Compile on first use and keep the machine code beside the source file; division by zero is as in numpy."""
+    return cast(Callable[P, R], njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+def summing(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile as `kernel` does, for sums whose terms may be added in any order: they go several at a time."""
+    return cast(Callable[P, R], njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})(function))
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:

@@ -57,6 +57,7 @@ class RunConfig(BaseModel):
     buffer_base: Literal["all", "labelled", "train"] = "all"
     metric: str = "accuracy"
     eval_every: PositiveInt = 1
+    eval_cap: PositiveInt | None = None
     eval_fanout: Fanout | Literal["same"] = "same"
     eval_chunk: PositiveInt = 512
     device: Literal["cpu"] = "cpu"
@@ -137,7 +138,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 def _part_of(key: str, strategy: str) -> str | None:
     own = keys(find(strategy))
-    general = {"buffer", "buffer_base", "metric", "eval_every", "eval_fanout", "eval_chunk"}
+    general = {"buffer", "buffer_base", "metric", "eval_every", "eval_cap", "eval_fanout", "eval_chunk"}
     streams = StreamConfig.model_fields.keys() - {"kind"}
     if key in own:
         return "hyperparameters"

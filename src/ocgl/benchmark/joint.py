@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
 from ocgl.benchmark.config import RunConfig
 from ocgl.benchmark.run import Progress, Run
+from ocgl.graph import Store
 from ocgl.rng import generator
-from ocgl.strategies import Learner, make
+from ocgl.strategies import Learner, Watch, make
 from ocgl.strategies.joint import Joint
 from ocgl.streams import Stream
 from ocgl.types import IntArray, Json
@@ -21,8 +23,8 @@ class JointRun(Run):
     arrived by the end of task k; it fills the anytime scores at that step.
     """
 
-    def __init__(self, config: RunConfig, stream: Stream, test: bool = True) -> None:
-        super().__init__(config, stream, test)
+    def __init__(self, config: RunConfig, stream: Stream, test: bool = True, folder: Path | None = None) -> None:
+        super().__init__(config, stream, test, folder)
         assert isinstance(self.learner.strategy, Joint)
         self.settings = self.learner.strategy
         self._ends = stream.ends.tolist() if self.settings.curve else [int(stream.ends[-1])]
@@ -51,14 +53,16 @@ class JointRun(Run):
             make(self.config.strategy, seed=self.config.seed, **self.config.strategy_settings(self.stream.base)),
             self.config.eval_fanout,
             self.config.eval_chunk,
+            Store(self.learner.store.folder),
         )
+        watch = Watch(learner)
         learner.arrive(self.stream.arrival(arrived))
         train = self.stream.label_order[: self.stream.label_cuts[end]]
         rng = generator(self.config.seed, f"epochs {end}")
         best, best_state, since = -1.0, learner.strategy.state(), 0
         for _ in range(self.settings.epochs):
             self._epoch(learner, rng.permutation(train))
-            value = self.judge.peek(end, learner.predict)
+            value = self.judge.peek(end, watch)
             since += 1
             if value > best or np.isnan(value):  # nothing to choose by: the last is as good as any
                 best, best_state, since = np.nan_to_num(value, nan=-1.0), learner.strategy.state(), 0

@@ -10,6 +10,7 @@ import numpy as np
 
 from ocgl.benchmark.config import RunConfig
 from ocgl.benchmark.joint import JointRun
+from ocgl.benchmark.placing import folder_of
 from ocgl.benchmark.run import Progress, Run
 from ocgl.datasets import load
 from ocgl.errors import ResumeError
@@ -34,9 +35,13 @@ def stream_of(config: RunConfig, data_root: Path | None = None) -> Stream:
     return build(load(config.dataset, data_root), config.stream)
 
 
-def run_of(config: RunConfig, stream: Stream, test: bool = True) -> Run:
-    """Make the run that a config describes: online, or offline for an upper bound; `test=False` reads no test node."""
-    return JointRun(config, stream, test) if find(config.strategy).offline else Run(config, stream, test)
+def run_of(config: RunConfig, stream: Stream, test: bool = True, store: str = "auto") -> Run:
+    """Make the run that a config describes: online, or offline for an upper bound.
+
+    `test=False` reads no test node; `store` is auto, memory or disk.
+    """
+    kind = JointRun if find(config.strategy).offline else Run
+    return kind(config, stream, test, folder_of(store, stream.graph))
 
 
 def execute(
@@ -45,20 +50,25 @@ def execute(
     out: Path | None = None,
     watch: Watch = lambda _: None,
     checkpoint_every: int | None = None,
+    store: str = "auto",
 ) -> Json:
     """Run to the end. With `out`, keep everything there; a run found there half done is not overwritten."""
     if out is None:
-        return run_of(config, stream_of(config, data_root)).finish(watch)
+        return run_of(config, stream_of(config, data_root), store=store).finish(watch)
     if (out / CONFIG).exists():
         raise ResumeError(f"{out} holds a run already: continue it with --resume, or choose another directory")
-    run = run_of(config, stream_of(config, data_root))
+    run = run_of(config, stream_of(config, data_root), store=store)
     out.mkdir(parents=True, exist_ok=True)
     _write_json(out / CONFIG, config.model_dump(mode="json"))
     return _finish(run, out, watch, checkpoint_every)
 
 
 def resume(
-    out: Path, data_root: Path | None = None, watch: Watch = lambda _: None, checkpoint_every: int | None = None
+    out: Path,
+    data_root: Path | None = None,
+    watch: Watch = lambda _: None,
+    checkpoint_every: int | None = None,
+    store: str = "auto",
 ) -> Json:
     """Continue the run in a directory; one that has ended is only read."""
     if not (out / CONFIG).is_file():
@@ -66,7 +76,7 @@ def resume(
     if (out / RESULT).exists():
         return cast(Json, json.loads((out / RESULT).read_text()))
     config = RunConfig.model_validate_json((out / CONFIG).read_text())
-    run = run_of(config, stream_of(config, data_root))
+    run = run_of(config, stream_of(config, data_root), store=store)
     if (out / CHECKPOINT).exists():
         run.load_state(State.load(out / CHECKPOINT))
     return _finish(run, out, watch, checkpoint_every)

@@ -24,9 +24,10 @@ def protocol_card(config: RunConfig, stream: Stream, learner: Learner) -> Json:
         "labels": labels + "; those of validation and test nodes never",
         "sampling in training": _sampling(look.hops, look.fanout) + ", once per batch, reused by all passes",
         "sampling in evaluation": _sampling(asked.hops, asked.fanout)
-        + f", fixed per node and degree, {config.eval_chunk} nodes a look",
+        + ", fixed per node and degree"
+        + (f"; weights over the {config.eval_chunk} nodes of a look" if asked.norm == "sym" else ""),
         "aggregation": f"{look.norm} (self included), degrees {look.degrees}, features raw",
-        "AAP": f"validation nodes that have arrived, of tasks begun, {scope}; mean over tasks, then over batches",
+        "AAP": f"{_asked(config)} that have arrived, of tasks begun, {scope}; mean over tasks, then over batches",
         "AP": "test nodes, after the last batch; mean over tasks",
         "AF": "mean over the T-1 earlier tasks of M[T,i] - M[i,i]; AF_T divides the same sum by T (published tables)",
         "prequential": "training nodes of a batch, predicted before they are learned",
@@ -41,6 +42,12 @@ def protocol_card(config: RunConfig, stream: Stream, learner: Learner) -> Json:
             "af_denominator": {"AF": "T-1", "AF_T": "T"},
         },
     }
+
+
+def _asked(config: RunConfig) -> str:
+    if config.eval_cap is None:
+        return "exact: all validation nodes"
+    return f"estimate: about {config.eval_cap} validation nodes of each task, stratified by class,"
 
 
 def _sampling(hops: int, fanout: int | tuple[int, ...] | None) -> str:

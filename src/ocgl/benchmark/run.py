@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from ocgl.benchmark.config import RunConfig
 from ocgl.benchmark.protocol import protocol_card
 from ocgl.errors import ResumeError
 from ocgl.evaluation import Judge
-from ocgl.graph import Cost, Labels
+from ocgl.graph import Cost, Labels, Store
 from ocgl.state import State
-from ocgl.strategies import Learner, make
+from ocgl.strategies import Learner, Watch, make
 from ocgl.streams import Stream
 from ocgl.types import Json
 
@@ -38,16 +39,20 @@ class Progress:
 
 
 class Run:
-    """Wires a stream, a strategy on a store, and a judge; `step` after `step` to the end."""
+    """Wires a stream, a strategy on a store, and a judge; `step` after `step` to the end.
 
-    def __init__(self, config: RunConfig, stream: Stream, test: bool = True) -> None:
+    `folder` puts the store on disk; no number depends on it.
+    """
+
+    def __init__(self, config: RunConfig, stream: Stream, test: bool = True, folder: Path | None = None) -> None:
         torch.set_num_threads(1)  # the matrices are small: a second thread costs more than it brings
         threadpool_limits(1)
         self.config = config
         self.stream = stream
         strategy = make(config.strategy, seed=config.seed, **config.strategy_settings(stream.base))
-        self.learner = Learner(strategy, config.eval_fanout, config.eval_chunk)
-        self.judge = Judge(stream, config.metric, config.eval_every, test)
+        self.learner = Learner(strategy, config.eval_fanout, config.eval_chunk, Store(folder))
+        self.watch = Watch(self.learner)
+        self.judge = Judge(stream, config.metric, config.eval_every, test, config.eval_cap)
         self.done = 0
         self.learn_seconds = self.evaluate_seconds = 0.0
         self.most = Cost()
@@ -67,7 +72,7 @@ class Run:
             self.learner.learn(batch)
             self._count(batch.neighborhood.cost)
         learned = time.perf_counter()
-        score = self.judge.after(step, self.learner.predict)
+        score = self.judge.after(step, self.learner.predict, self.watch)
         self.learn_seconds += learned - begin
         self.evaluate_seconds += time.perf_counter() - learned
         self._anytime = self._anytime if score is None else score
@@ -91,6 +96,7 @@ class Run:
             "seed": self.config.seed,
             "hyperparameters": strategy.hyperparameters(),
             **self.judge.result(),
+            "evaluation": self.judge.evaluation(),
             "matrix": _jsonable(self.judge.matrix * 100),
             "updates": self.updates,
             "undefined_scores": self.judge.undefined,
@@ -101,6 +107,7 @@ class Run:
             * (1024 if sys.platform != "darwin" else 1),
             "memory_bytes": strategy.memory_bytes,
             "memory_nodes": strategy.memory_nodes,
+            "store": "memory" if self.learner.store.folder is None else "disk",
             "store_bytes": self.learner.store.nbytes,
             "cost_per_update": {"most": asdict(self.most), "bound": self._bound()},
             "statistics": self.stream.statistics(),

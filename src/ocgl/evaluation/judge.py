@@ -5,6 +5,7 @@ from typing import Protocol
 import numpy as np
 
 from ocgl.errors import ConfigError
+from ocgl.evaluation.estimate import COVERAGE, Bootstrap, stratified
 from ocgl.evaluation.metrics import Metric, anytime, average_anytime, average_forgetting, average_performance
 from ocgl.state import State
 from ocgl.streams import TEST, VALIDATION, Step, Stream
@@ -28,6 +29,21 @@ class _HeldOut:
         self.task = stream.scored[self.ids]
         self.truth = stream.graph.y[self.ids].copy()
         self.arrived = np.searchsorted(stream.position[self.ids], stream.cuts, side="left")
+        self.weight: DoubleArray | None = None
+
+    def thin(self, stream: Stream, cap: int) -> int:
+        """Keep a part of the nodes of each task; gives how many there were."""
+        whole = len(self.ids)
+        chosen, weight = stratified(self.task, self.truth, cap, stream.config["stream_seed"])
+        if len(chosen) < whole:
+            self.ids, self.task, self.truth, self.weight = (
+                self.ids[chosen],
+                self.task[chosen],
+                self.truth[chosen],
+                weight,
+            )
+            self.arrived = np.searchsorted(stream.position[self.ids], stream.cuts, side="left")
+        return whole
 
 
 class Judge:
@@ -35,17 +51,27 @@ class Judge:
 
     After every `every`-th step (and after the last of each task) the arrived validation nodes of the tasks seen so
     far; after each task the row of the performance matrix, on the arrived test nodes. A prefix for tuning is
-    judged with `test=False`: test nodes are then not even held.
+    judged with `test=False`: test nodes are then not even held. With a `cap`, the anytime scores are estimated from
+    about as many validation nodes of each task, and the result says so, with an interval; test scores stay exact.
     """
 
-    def __init__(self, stream: Stream, metric: str = "accuracy", every: int = 1, test: bool = True) -> None:
+    def __init__(
+        self, stream: Stream, metric: str = "accuracy", every: int = 1, test: bool = True, cap: int | None = None
+    ) -> None:
         if every < 1:
             raise ConfigError(f"eval_every must be positive, not {every}")
+        if cap is not None and cap < 1:
+            raise ConfigError(f"eval_cap must be positive, not {cap}")
         self._stream = stream
         self.metric = Metric.parse(metric)
         self.every = every
         self._validation = _HeldOut(stream, VALIDATION)
         self._test = _HeldOut(stream, TEST) if test else None
+        self._whole = len(self._validation.ids) if cap is None else self._validation.thin(stream, cap)
+        self._bootstrap: Bootstrap | None = None
+        if self._validation.weight is not None:
+            held, seed = self._validation, stream.config["stream_seed"]
+            self._bootstrap = Bootstrap(held.task, held.truth, self._validation.weight, stream.tasks, seed)
         self._steps: list[int] = []
         self._scores: list[DoubleArray] = []
         self.matrix: DoubleArray = np.full((stream.tasks, stream.tasks), np.nan)
@@ -61,13 +87,16 @@ class Judge:
         self._tried[step.index] = len(predicted)
         self._right[step.index] = int((predicted == labels.labels).sum())
 
-    def after(self, step: Step, predict: Predict) -> float | None:
-        """Ask what is due after a step. Gives AP_t when the validation nodes were asked."""
+    def after(self, step: Step, predict: Predict, watch: Predict | None = None) -> float | None:
+        """Ask what is due after a step. Gives AP_t when the validation nodes were asked.
+
+        `watch` answers for the validation nodes, where given: they are the same ones every time.
+        """
         ended = np.nonzero(self._stream.ends == step.index)[0]
         due = (step.index + 1) % self.every == 0 or len(ended) > 0 or step.index + 1 == len(self._stream)
         if due:
             self._steps.append(step.index)
-            self._scores.append(self._ask(self._validation, step.index, predict))
+            self._scores.append(self._ask(self._validation, step.index, watch or predict, self._bootstrap))
             self.undefined += self._undefined
         if len(ended) and self._test is not None:
             self.matrix[ended] = self._ask(self._test, step.index, predict)
@@ -79,13 +108,17 @@ class Judge:
         """Give AP_t as it would be after a step, without noting it (for early stopping of offline training)."""
         return float(anytime(self._ask(self._validation, step, predict)[None])[0])
 
-    def _ask(self, held: _HeldOut, step: int, predict: Predict) -> DoubleArray:
+    def _ask(self, held: _HeldOut, step: int, predict: Predict, bootstrap: Bootstrap | None = None) -> DoubleArray:
         arrived = int(held.arrived[step])
         asked = np.nonzero(self._stream.starts[held.task[:arrived]] <= step)[0]
-        ids = held.ids[asked]
+        ids, task, truth = held.ids[asked], held.task[asked], held.truth[asked]
         predicted = predict(ids, self._stream.candidates(ids))
-        scores = self.metric.per_task(predicted, held.truth[asked], held.task[asked], self._stream.tasks)
-        self._undefined = int(np.isnan(scores[np.unique(held.task[asked])]).sum())
+        weight = None if held.weight is None else held.weight[asked]
+        scores = self.metric.per_task(predicted, truth, task, self._stream.tasks, weight)
+        present = np.bincount(task, minlength=self._stream.tasks) > 0
+        self._undefined = int(np.isnan(scores[present]).sum())
+        if bootstrap is not None:
+            bootstrap.add(self.metric, asked, predicted, truth)
         return scores
 
     @property
@@ -121,10 +154,20 @@ class Judge:
         }
         return {name: None if np.isnan(value) else 100 * float(value) for name, value in figures.items()}
 
+    def evaluation(self) -> Json:
+        """Say whether the anytime scores are exact or an estimate, from how many nodes, and how far AAP may be off."""
+        nodes = {"nodes": len(self._validation.ids), "of": self._whole}
+        if self._bootstrap is None:
+            return {"anytime": "exact", **nodes}
+        interval = self._bootstrap.interval()
+        percent = None if interval is None else [100 * bound for bound in interval]
+        return {"anytime": "estimate", **nodes, "AAP_interval": percent, "coverage": COVERAGE}
+
     def state(self) -> State:
         """Give all scores so far."""
         arrays = {"steps": self.steps, "scores": self.scores, "matrix": self.matrix}
-        return State(arrays | {"tried": self._tried, "right": self._right}, {"undefined": self.undefined})
+        state = State(arrays | {"tried": self._tried, "right": self._right}, {"undefined": self.undefined})
+        return state if self._bootstrap is None else state.include("bootstrap", self._bootstrap.state())
 
     def load_state(self, state: State) -> None:
         """Take scores."""
@@ -133,3 +176,5 @@ class Judge:
         self._scores = list(np.array(state.arrays["scores"]))
         self.matrix = np.array(state.arrays["matrix"])
         self._tried, self._right = np.array(state.arrays["tried"]), np.array(state.arrays["right"])
+        if self._bootstrap is not None:
+            self._bootstrap.load_state(state.part("bootstrap"))

@@ -1,13 +1,13 @@
 """Scores of predictions, and the figures made of them. All in shares; nan stands for undefined."""
 
 import re
-import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ocgl.errors import ConfigError
-from ocgl.types import DoubleArray, IntArray
+from ocgl.types import AnyArray, BoolArray, DoubleArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,27 @@ class Metric:
 
     def of(self, predicted: IntArray, truth: IntArray) -> float:
         """Score predictions."""
-        if len(truth) == 0:
-            return float("nan")
-        if self.positive is None:
-            return float((predicted == truth).mean())
-        said, is_so = predicted == self.positive, truth == self.positive
-        hits, total = int((said & is_so).sum()), int(said.sum() + is_so.sum())
-        return 2 * hits / total if total else float("nan")
+        return float(self.per_task(predicted, truth, np.zeros(len(truth), np.int64), 1)[0])
 
-    def per_task(self, predicted: IntArray, truth: IntArray, task: IntArray, tasks: int) -> DoubleArray:
-        """Score predictions task by task."""
-        return np.array([self.of(predicted[task == j], truth[task == j]) for j in range(tasks)])
+    def per_task(
+        self, predicted: IntArray, truth: IntArray, task: IntArray, tasks: int, weight: DoubleArray | None = None
+    ) -> DoubleArray:
+        """Score predictions task by task; a node may stand for several."""
+
+        def by_task(chosen: BoolArray) -> AnyArray:
+            return np.bincount(task[chosen], None if weight is None else weight[chosen], minlength=tasks)
+
+        with np.errstate(invalid="ignore"):
+            return self.ratio(by_task, predicted, truth)
+
+    def ratio(self, count: Callable[[BoolArray], AnyArray], predicted: IntArray, truth: IntArray) -> DoubleArray:
+        """Put the score together from counts of nodes: `count` gives those of some nodes by task; nan for 0 / 0."""
+        if self.positive is None:
+            found: DoubleArray = count(predicted == truth) / count(np.ones(len(truth), np.bool_))
+            return found
+        said, is_so = predicted == self.positive, truth == self.positive
+        both: DoubleArray = 2 * count(said & is_so) / (count(said) + count(is_so))
+        return both
 
 
 def average_performance(matrix: DoubleArray) -> float:
@@ -78,6 +88,5 @@ def average_anytime(scores: DoubleArray) -> float:
 
 
 def _mean(values: DoubleArray) -> float:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing is nan, and that is meant
-        return float(np.nanmean(values))
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")

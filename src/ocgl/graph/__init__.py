@@ -4,6 +4,7 @@ from ocgl.graph.aggregation import Block
 from ocgl.graph.events import UNKNOWN, Arrival, Batch, Labels
 from ocgl.graph.look import Cost, Look
 from ocgl.graph.neighborhood import Neighborhood, from_arrays, isolated
+from ocgl.graph.standing import Standing, can_stand
 from ocgl.graph.static import Graph
 from ocgl.graph.store import Store
 
@@ -17,7 +18,9 @@ __all__ = [
     "Labels",
     "Look",
     "Neighborhood",
+    "Standing",
     "Store",
+    "can_stand",
     "from_arrays",
     "isolated",
 ]

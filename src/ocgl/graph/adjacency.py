@@ -4,6 +4,8 @@ A row that is full moves to one half as large again, and the room it leaves is g
 so an edge costs amortised O(1) and nothing is ever rebuilt. Rows stay sorted by arrival.
 """
 
+from pathlib import Path
+
 import numpy as np
 
 from ocgl.graph.growable import Growable
@@ -117,10 +119,10 @@ class Adjacency:
     [1, 2]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self._heads = Growable(np.int64, 2)  # where a row starts, and the degree: one cache line for both
         self._class = Growable(np.uint8)
-        self._pool = Growable(np.int32)
+        self._pool = Growable(np.int32, folder=folder)
         self._free = np.full(_CLASSES + 1, -1, np.int64)
         self._free[_CLASSES] = 0
         self.edges = 0
@@ -160,6 +162,10 @@ class Adjacency:
                 break
             self._pool.reserve(len(self._pool.reserved) + (1 << 16))
         self.edges += len(later)
+
+    def let_go(self) -> None:
+        """Let what lies in a file leave memory."""
+        self._pool.let_go()
 
     def neighbors(self, node: int) -> PositionArray:
         """Copy the neighbours of a node."""

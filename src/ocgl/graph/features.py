@@ -1,5 +1,6 @@
 """Tables of feature rows, dense or sparse, that grow and are summed over neighbourhoods."""
 
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -47,15 +48,19 @@ class Table(Protocol):
         """Sum neighbours' rows as `aggregation.dense_rows` does."""
         ...
 
+    def let_go(self) -> None:
+        """Let what lies in a file leave memory."""
+        ...
+
 
 class DenseTable:
     """Rows of float32."""
 
     sparse = False
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, folder: Path | None = None) -> None:
         self.width = width
-        self._rows = Growable(np.float32, width)
+        self._rows = Growable(np.float32, width, folder)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -87,6 +92,10 @@ class DenseTable:
         """Sum neighbours' rows."""
         return dense_rows(self._data, nodes, block.indptr, block.indices, block.edge, block.own, block.rows)
 
+    def let_go(self) -> None:
+        """Let what lies in a file leave memory."""
+        self._rows.let_go()
+
     @property
     def _data(self) -> FloatArray:
         return self._rows.rows
@@ -117,12 +126,12 @@ class SparseTable:
 
     sparse = True
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, folder: Path | None = None) -> None:
         self.width = width
         self._starts = Growable(np.int64)
         self._starts.extend(np.zeros(1, np.int64))
-        self._columns = Growable(np.int32)
-        self._values = Growable(np.float32)
+        self._columns = Growable(np.int32, folder=folder)
+        self._values = Growable(np.float32, folder=folder)
 
     def __len__(self) -> int:
         return len(self._starts) - 1
@@ -159,10 +168,15 @@ class SparseTable:
         table = (self._starts.rows, self._columns.rows, self._values.rows, self.width)
         return sparse_rows(*table, nodes, block.indptr, block.indices, block.edge, block.own, block.rows)
 
+    def let_go(self) -> None:
+        """Let what lies in a file leave memory."""
+        self._columns.let_go()
+        self._values.let_go()
 
-def make_table(width: int, sparse: bool) -> Table:
-    """Make an empty table."""
-    return SparseTable(width) if sparse else DenseTable(width)
+
+def make_table(width: int, sparse: bool, folder: Path | None = None) -> Table:
+    """Make an empty table, in memory or in files in a folder."""
+    return SparseTable(width, folder) if sparse else DenseTable(width, folder)
 
 
 def table_of(rows: Rows) -> Table:

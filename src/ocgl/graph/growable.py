@@ -1,7 +1,10 @@
-"""Arrays that grow at the end without being copied."""
+"""Arrays that grow at the end without being copied, in memory or in a file."""
 
 import mmap
+import os
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,18 +25,22 @@ class Growable:
     and never moves again: pages cost memory only when they are written, there is no copy and no second array, and
     large pages stay whole. Views taken earlier stay valid.
 
+    With a `folder` the array lies in a file there, mapped: the system keeps in memory what is in use and has room. The
+    file has no name and is gone with the array.
+
     >>> numbers = Growable(np.int32)
     >>> numbers.extend(np.arange(3))
     >>> numbers.rows.tolist()
     [0, 1, 2]
     """
 
-    def __init__(self, dtype: DTypeLike, width: int | None = None) -> None:
+    def __init__(self, dtype: DTypeLike, width: int | None = None, folder: Path | None = None) -> None:
         self.dtype = np.dtype(dtype)
         self.width = width
         self.size = 0
         self._row_bytes = self.dtype.itemsize * (1 if width is None else width)
-        self._map = _mapped(mmap.PAGESIZE)
+        self._file = None if folder is None else tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives with the array
+        self._map = self._mapped(mmap.PAGESIZE)
         self._all = self._whole()
 
     def __len__(self) -> int:
@@ -61,7 +68,9 @@ class Growable:
         wanted = max(rows * self._row_bytes, len(self._map) * 3 // 2)
         wanted = -(-wanted // mmap.PAGESIZE) * mmap.PAGESIZE
         del self._all
-        if wanted < _LARGE or not self._moved(max(wanted, _AHEAD), _NO_RESERVE):
+        if self._file is not None:
+            self._map = self._mapped(wanted)
+        elif wanted < _LARGE or not self._moved(max(wanted, _AHEAD), _NO_RESERVE):
             self._enlarge(wanted)
         self._all = self._whole()
 
@@ -72,6 +81,11 @@ class Growable:
         self._all[self.size : self.size + count] = rows
         self.size += count
 
+    def let_go(self) -> None:
+        """Tell the system that pages of the file need not stay in memory; they come back when they are read."""
+        if self._file is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
+
     def _enlarge(self, size: int) -> None:
         try:
             self._map.resize(size)
@@ -81,7 +95,7 @@ class Growable:
 
     def _moved(self, size: int, flags: int) -> bool:
         try:
-            fresh = _mapped(size, flags)
+            fresh = self._mapped(size, flags)
         except OSError:
             return False
         if hasattr(mmap, "MADV_HUGEPAGE") and size >= _LARGE:
@@ -97,6 +111,11 @@ class Growable:
         array = flat[:usable].view(self.dtype)
         return array if self.width is None else array.reshape(-1, self.width)
 
-
-def _mapped(size: int, flags: int = 0) -> mmap.mmap:
-    return mmap.mmap(-1, size, flags=_PRIVATE | flags) if _PRIVATE else mmap.mmap(-1, size)
+    def _mapped(self, size: int, flags: int = 0) -> mmap.mmap:
+        if self._file is not None:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._file.fileno(), 0, size)  # a full disk is told here, not by a crash on writing
+            else:
+                self._file.truncate(size)
+            return mmap.mmap(self._file.fileno(), size)
+        return mmap.mmap(-1, size, flags=_PRIVATE | flags) if _PRIVATE else mmap.mmap(-1, size)

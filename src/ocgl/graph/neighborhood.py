@@ -11,6 +11,7 @@ from ocgl.graph.aggregation import ONES, Block
 from ocgl.graph.features import Table, checked_rows, table_of
 from ocgl.graph.look import Cost, Look, Norm, look_bytes
 from ocgl.graph.sampling import mean_weights, sym_weights
+from ocgl.graph.sparse import SparseRows
 from ocgl.types import AnyArray, FloatArray, IntArray, PositionArray, Rows
 
 
@@ -56,10 +57,21 @@ class Neighborhood:
         """
         return self.table.aggregate(self.nodes, self.block(1))
 
+    @cached_property
+    def sparse_rows(self) -> SparseRows:
+        """The feature rows of all nodes, where the table's are sparse."""
+        rows = self.rows()
+        assert not isinstance(rows, np.ndarray)
+        return SparseRows(rows)
+
     def block(self, layer: int) -> Block:
         """Give the message passing of a layer, counted from 1."""
         rows = self.sizes[self.hops - layer]
         return Block(self.indptr, self.indices, self.edge, self.own, rows, self.sizes[self.hops - layer + 1])
+
+    def counts(self, rows: int) -> IntArray:
+        """Count the sampled neighbours of the first nodes, all of them before the last hop."""
+        return np.diff(self.indptr[: rows + 1])
 
     def rows(self) -> Rows:
         """Copy the feature rows of all nodes."""

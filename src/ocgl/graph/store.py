@@ -1,5 +1,6 @@
 """The Past Information Store: the graph so far, and bounded looks at it."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,14 @@ from ocgl.kernels import kernel
 from ocgl.types import DoubleArray, IntArray, PositionArray
 
 _MAX_NODES = 2**31 - 1
+_LET_GO = 1 << 28
 
 
 class Store:
-    """Append-only, in memory. Nodes are added once, with edges to nodes that have arrived; no labels are held.
+    """Append-only. Nodes are added once, with edges to nodes that have arrived; no labels are held.
+
+    Everything lies in memory, or, with a `folder`, features and neighbours lie in files there, mapped, that are gone
+    with the store. What a look sees is the same to the bit.
 
     >>> store = Store()
     >>> store.add([7, 8], np.eye(2), edges=[[8], [7]])
@@ -40,12 +45,14 @@ class Store:
     [[0.5, 0.5]]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
         self._ids = IdTable()
         self._order = Growable(np.int64)
         self._times = Growable(np.float64)
-        self._adjacency = Adjacency()
+        self._adjacency = Adjacency(folder)
         self._table: Table | None = None
+        self._let_go_at = _LET_GO
 
     def __len__(self) -> int:
         return len(self._adjacency)
@@ -111,17 +118,26 @@ class Store:
             raise NotFiniteError("an arrival time is NaN or infinite")
 
         if self._table is None:
-            self._table = make_table(rows.shape[1], not isinstance(rows, np.ndarray))
+            self._table = make_table(rows.shape[1], not isinstance(rows, np.ndarray), self.folder)
         self._table.append(rows)
         self._ids.append(new)
         self._order.extend(new)
         self._times.extend(stamps)
         self._adjacency.add_nodes(len(new))
         self._adjacency.add_edges(later, earlier)
+        if self.folder is not None and self.nbytes > self._let_go_at:
+            self._table.let_go()
+            self._adjacency.let_go()
+            self._let_go_at = self.nbytes + _LET_GO
 
     def arrive(self, arrival: Arrival) -> None:
         """Add the nodes of one arrival."""
         self.add(arrival.ids, arrival.rows, arrival.edges, arrival.times)
+
+    @property
+    def adjacency(self) -> tuple[IntArray, PositionArray]:
+        """Where each node's neighbours start and how many they are, and the pool they lie in; as kernels read them."""
+        return self._adjacency.arrays
 
     def positions(self, ids: ArrayLike) -> PositionArray:
         """Give the positions of arrival of these ids."""

@@ -6,11 +6,43 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ocgl.kernels import kernel
+from ocgl.models.gradients import SparseGradient
 from ocgl.models.head import padded
 from ocgl.state import State
+from ocgl.types import BoolArray, FloatArray, PositionArray
 
 _BETAS = (0.9, 0.999)
 _EPSILON = 1e-8
+
+
+@kernel
+def _adam(
+    value: FloatArray,
+    first: FloatArray,
+    second: FloatArray,
+    grad: FloatArray,
+    moved: BoolArray,
+    starts: PositionArray,
+    size: np.float32,
+    scale: np.float32,
+) -> None:
+    """One step of Adam on the rows that ever had a gradient.
+
+    The others have no moments, and a step would leave them as they are.
+    """
+    keep, fresh = np.float32(_BETAS[1]), np.float32(1 - _BETAS[1])
+    part, epsilon = np.float32(1 - _BETAS[0]), np.float32(_EPSILON)
+    for row in range(len(value)):
+        moved[row] |= starts[row] < starts[row + 1]
+        if moved[row]:
+            p, m, v, g = value[row], first[row], second[row], grad[row]
+            for j in range(len(p)):
+                mean = m[j] + (g[j] - m[j]) * part
+                square = v[j] * keep + g[j] * g[j] * fresh
+                m[j] = mean
+                v[j] = square
+                p[j] -= size * mean / (np.sqrt(square) / scale + epsilon)
 
 
 class GrowingAdam:
@@ -27,17 +59,26 @@ class GrowingAdam:
         self._first = [torch.zeros_like(value) for value in self._values]
         self._second = [torch.zeros_like(value) for value in self._values]
         self._step = torch.zeros(())
+        self._moved: dict[int, BoolArray] = {}
+        self._buffer: FloatArray | None = None
 
-    def apply(self, grads: Iterable[Tensor]) -> None:
+    def apply(self, grads: Iterable[Tensor | SparseGradient]) -> None:
         """Follow given gradients once, one per parameter in order."""
         self._step += 1
+        dense: dict[int, Tensor] = {}
+        for i, grad in enumerate(grads):
+            if isinstance(grad, SparseGradient):
+                self._apply_sparse(i, grad)
+            else:
+                dense[i] = grad
+                self._moved.pop(i, None)
         torch._fused_adam_(
-            self._values,
-            list(grads),
-            self._first,
-            self._second,
+            [self._values[i] for i in dense],
+            list(dense.values()),
+            [self._first[i] for i in dense],
+            [self._second[i] for i in dense],
             [],
-            [self._step] * len(self._values),
+            [self._step] * len(dense),
             lr=self._lr,
             beta1=_BETAS[0],
             beta2=_BETAS[1],
@@ -47,8 +88,19 @@ class GrowingAdam:
             maximize=False,
         )
 
+    def _apply_sparse(self, index: int, grad: SparseGradient) -> None:
+        value, first, second = (part[index].numpy() for part in (self._values, self._first, self._second))
+        if index not in self._moved:
+            self._moved[index] = (first != 0).any(1) | (second != 0).any(1)
+        step = float(self._step)
+        size = np.float32(self._lr / (1 - _BETAS[0] ** step))
+        scale = np.float32(np.sqrt(1 - _BETAS[1] ** step))
+        self._buffer = grad.rows.back(grad.right, self._buffer)
+        _adam(value, first, second, self._buffer, self._moved[index], grad.rows.by_column[0], size, scale)
+
     def grow(self) -> None:
         """Take the model's parameters anew and pad the moments of those that have grown."""
+        self._moved.clear()
         self._values = [p.data for p in self._model.parameters()]
         self._first = [padded(m, len(v)) for m, v in zip(self._first, self._values, strict=True)]
         self._second = [padded(m, len(v)) for m, v in zip(self._second, self._values, strict=True)]
@@ -66,6 +118,7 @@ class GrowingAdam:
 
     def load_state(self, state: State) -> None:
         """Take moments and the step count; the model has its parameters already."""
+        self._moved.clear()
         self._values = [p.data for p in self._model.parameters()]
         self._step = torch.from_numpy(np.array(state.arrays["step"]))
         self._first = [torch.from_numpy(np.array(state.arrays[f"{name}:first"])) for name in self._names]

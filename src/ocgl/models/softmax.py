@@ -2,7 +2,45 @@
 
 import numpy as np
 
+from ocgl.kernels import summing
 from ocgl.types import BoolArray, FloatArray, IntArray
+
+
+@summing
+def narrow_logits(vectors: FloatArray, weight: FloatArray, bias: FloatArray) -> FloatArray:
+    """Give Wz + b for many vectors and few outputs, each row by itself.
+
+    Two rows by five outputs at a time: that reads each vector once, which is what such a product costs; libraries
+    copy the matrix first.
+    """
+    rows, width = vectors.shape
+    outputs = len(weight)
+    out = np.empty((rows, outputs), np.float32)
+    for i in range(0, rows, 2):
+        second = min(i + 1, rows - 1)
+        x, y = vectors[i], vectors[second]
+        for k in range(0, outputs, 5):
+            a0 = a1 = a2 = a3 = a4 = b0 = b1 = b2 = b3 = b4 = np.float32(0)
+            last = outputs - 1
+            w0, w1, w2 = weight[k], weight[min(k + 1, last)], weight[min(k + 2, last)]
+            w3, w4 = weight[min(k + 3, last)], weight[min(k + 4, last)]
+            for j in range(width):
+                u, v = x[j], y[j]
+                a0 += u * w0[j]
+                a1 += u * w1[j]
+                a2 += u * w2[j]
+                a3 += u * w3[j]
+                a4 += u * w4[j]
+                b0 += v * w0[j]
+                b1 += v * w1[j]
+                b2 += v * w2[j]
+                b3 += v * w3[j]
+                b4 += v * w4[j]
+            for q, (a, b) in enumerate(((a0, b0), (a1, b1), (a2, b2), (a3, b3), (a4, b4))):
+                if k + q < outputs:
+                    out[i, k + q] = a + bias[k + q]
+                    out[second, k + q] = b + bias[k + q]
+    return out
 
 
 def softmax_gradient(

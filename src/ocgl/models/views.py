@@ -69,7 +69,7 @@ class View:
         else:
             rows = dense(seen.table.take(seen.nodes[:inner]))
             sums = seen.aggregated
-        degree = np.maximum(np.diff(seen.indptr[: inner + 1]), 1).astype(np.float32)[:, None]
+        degree = np.maximum(seen.counts(inner), 1).astype(np.float32)[:, None]
         means = (sums[:inner] - rows[:inner]) / degree
         found = {"own": rows[:seeds], "mean1": means[:seeds]}
         if "diff1" in self.parts:

@@ -70,6 +70,9 @@ class Row:
         every = self.entry.runs[0]["config"]["eval_every"]
         if every > 1 and not self.entry.offline:
             parts.append(f"AAP over every {every}th batch")
+        cap = self.entry.runs[0]["config"].get("eval_cap")
+        if cap and not self.entry.offline:
+            parts.append(f"AAP estimated from {cap} validation nodes a task")
         if self.entry.left_out:
             parts.append(f"{self.entry.left_out} runs with other settings left out")
         lost = sum(run["nonfinite_losses"] for run in self.entry.runs)

@@ -20,7 +20,17 @@ def result_table(result: Json) -> Group:
     for name in names:
         scores.add_column(name, justify="right")
     scores.add_row(*("-" if result[name] is None else f"{result[name]:.2f}" for name in names))
-    return Group(scores, _cost(result), _card(result))
+    return Group(scores, *_estimate(result), _cost(result), _card(result))
+
+
+def _estimate(result: Json) -> list[str]:
+    """Say how far AAP may be off where it is an estimate."""
+    asked = result["evaluation"]
+    if asked["anytime"] == "exact" or asked["AAP_interval"] is None:
+        return []
+    low, high = asked["AAP_interval"]
+    part = f"{asked['nodes']:,} of {asked['of']:,} validation nodes"
+    return [f"AAP is an estimate from {part}: {low:.2f} to {high:.2f} ({asked['coverage']:.0%}, bootstrap)"]
 
 
 def standing_table(tally: Tally, seconds: float) -> Group:

@@ -3,5 +3,6 @@
 from ocgl.strategies.base import STRICT, Strategy
 from ocgl.strategies.learner import Learner
 from ocgl.strategies.registry import find, make, names
+from ocgl.strategies.watch import Watch
 
-__all__ = ["STRICT", "Learner", "Strategy", "find", "make", "names"]
+__all__ = ["STRICT", "Learner", "Strategy", "Watch", "find", "make", "names"]

@@ -9,8 +9,9 @@ import numpy as np
 from pydantic import ConfigDict, Field, PositiveInt
 from pydantic.dataclasses import dataclass
 
-from ocgl.errors import StateError
+from ocgl.errors import StateError, WrongLookError, WrongWidthError
 from ocgl.graph import UNKNOWN, Batch, Look, Neighborhood
+from ocgl.graph.features import Table
 from ocgl.graph.look import Degrees, Norm
 from ocgl.state import State
 from ocgl.types import FloatArray, IntArray, Json
@@ -87,6 +88,13 @@ class Strategy(ABC):
         """Whether batches must come with the store they were looked up in."""
         return False
 
+    def starts_from_sums(self, table: Table) -> bool:
+        """Tell whether scores need no more of a look than its aggregated features and what lies before the last hop.
+
+        Then the sums of nodes that are asked about again and again can be kept while the graph does not change there.
+        """
+        return False
+
     @property
     def memory_nodes(self) -> int:
         """How many nodes' worth of past the strategy holds."""
@@ -124,6 +132,15 @@ class Strategy(ABC):
         twin = type(self)(seed=self.seed, **self.hyperparameters())
         twin.load_state(self.state())
         return twin
+
+    def _check_look(self, seen: Neighborhood, width: int) -> None:
+        """Refuse a look that is not what the method asked for; `width` is what it has learned from, 0 before that."""
+        if width and seen.width != width:
+            raise WrongWidthError(f"features of width {seen.width} given, the model has learned from {width}")
+        look = self.look
+        if (seen.hops, seen.norm) != (look.hops, look.norm):
+            given = f"{seen.hops} hops with {seen.norm} weights"
+            raise WrongLookError(f"a look of {given} given, {self.name} needs {look.hops} with {look.norm}")
 
     def _looking(self, hops: int, norm: Norm, degrees: Degrees = "sampled") -> Look:
         return Look(hops, None if self.fanout == "all" else self.fanout, norm, degrees)

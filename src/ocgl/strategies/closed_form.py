@@ -8,8 +8,9 @@ from pydantic import Field, NonNegativeInt
 from pydantic.dataclasses import dataclass
 from scipy.linalg import cho_factor, cho_solve
 
-from ocgl.errors import ConfigError, StateError, WrongLookError, WrongWidthError
+from ocgl.errors import ConfigError, StateError
 from ocgl.graph import Batch, Look, Neighborhood
+from ocgl.graph.features import Table
 from ocgl.models.moments import Moments
 from ocgl.models.views import View
 from ocgl.state import State
@@ -50,7 +51,7 @@ class ClosedForm(Strategy):
     def learn(self, batch: Batch) -> None:
         """Add the labelled nodes to the moments."""
         seen = batch.neighborhood
-        self._check(seen)
+        self._check_look(seen, self._width)
         if not batch.known.any():
             return
         rows = self._view.encode(seen)[batch.known]
@@ -79,7 +80,7 @@ class ClosedForm(Strategy):
 
     def scores(self, seen: Neighborhood) -> FloatArray:
         """Give the linear scores."""
-        self._check(seen)
+        self._check_look(seen, self._width)
         weights, bias = self.classifier()
         scores: FloatArray = (self._view.encode(seen) @ weights + bias).astype(np.float32)
         return scores
@@ -92,6 +93,10 @@ class ClosedForm(Strategy):
             self._solved = (moments.version, *self.solve(moments))
         return self._solved[1:]
 
+    def starts_from_sums(self, table: Table) -> bool:
+        """Rows that are narrowed are narrowed before they are summed."""
+        return self._view.hops > 0 and self._view.narrowed(table.width) == table.width
+
     @property
     def memory_bytes(self) -> int:
         """The moments, the classifier and the projection."""
@@ -99,14 +104,6 @@ class ClosedForm(Strategy):
             return 0
         classifier = 8 * (self._moments.width + 1) * len(self._moments.labels)
         return self._moments.nbytes + classifier + self._view.nbytes
-
-    def _check(self, seen: Neighborhood) -> None:
-        if self._moments is not None and seen.width != self._width:
-            raise WrongWidthError(f"features of width {seen.width} given, the model has learned from {self._width}")
-        look = self.look
-        if (seen.hops, seen.norm) != (look.hops, look.norm):
-            given = f"{seen.hops} hops with {seen.norm} weights"
-            raise WrongLookError(f"a look of {given} given, {self.name} needs {look.hops} with {look.norm}")
 
     def state(self) -> State:
         """Give the moments."""

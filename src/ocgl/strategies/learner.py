@@ -19,21 +19,29 @@ class Learner:
 
     Training looks use a fresh key per batch; questions use one fixed key, so that the sampled neighbourhood of a
     node depends on the node and its degree alone, and asking changes nothing. `predict` answers in chunks of
-    `chunk` nodes, each one look.
+    `chunk` nodes, each one look. `store` is the Past Information Store, empty; one in memory if none is given.
     """
 
-    def __init__(self, strategy: Strategy, eval_fanout: Fanout | Literal["same"] = "same", chunk: int = 512) -> None:
+    def __init__(
+        self,
+        strategy: Strategy,
+        eval_fanout: Fanout | Literal["same"] = "same",
+        chunk: int = 512,
+        store: Store | None = None,
+    ) -> None:
         if chunk < 1:
             raise ConfigError(f"chunk must be positive, not {chunk}")
         self.strategy = strategy
-        self.store = Store()
+        self.store = Store() if store is None else store
+        self.version = 0  # counts what may change an answer
         self.chunk = chunk
         self._rng = generator(strategy.seed, "neighbors")
-        self._question_key = key(generator(strategy.seed, "evaluation"))
+        self.question_key = key(generator(strategy.seed, "evaluation"))
         self.question_look = _question_look(strategy.look, eval_fanout)
 
     def arrive(self, arrival: Arrival) -> None:
         """Let nodes join the graph."""
+        self.version += 1
         self.store.arrive(arrival)
 
     def batch(self, labels: Labels) -> Batch:
@@ -59,22 +67,34 @@ class Learner:
         """
         if labels is None:
             return None
+        self.version += 1
         batch = labels if isinstance(labels, Batch) else self.batch(labels)
         self.strategy.learn(batch)
         return batch
 
-    def predict(self, ids: ArrayLike, candidates: IntArray | None = None) -> IntArray:
+    def merge(self, other: "Learner") -> None:
+        """Add what another learner of the same method has learned from another part of the stream.
+
+        Only methods whose memory is a sum can be merged; the stores stay as they are.
+        """
+        merge = getattr(self.strategy, "merge", None)
+        if merge is None:
+            raise ConfigError(f"{self.strategy.name} cannot be merged: what it has learned is not a sum over nodes")
+        merge(other.strategy)
+        self.version += 1
+
+    def predict(self, ids: ArrayLike, candidates: IntArray | None = None, chunk: int | None = None) -> IntArray:
         """Give the label of each node, -1 while none is known. Any node can be asked from its arrival on."""
         wanted = np.asarray(ids, np.int64)
         if len(wanted) == 0:
             return np.empty(0, np.int64)
         self.store.positions(wanted)
-        unique, inverse = np.unique(wanted, return_inverse=True)
-        first = np.unique(wanted, return_index=True)[1]
+        unique, first, inverse = np.unique(wanted, return_index=True, return_inverse=True)
         parts = []
-        for begin in range(0, len(unique), self.chunk):
-            part = slice(begin, begin + self.chunk)
-            seen = self.store.look(unique[part], self.question_look, self._question_key)
+        size = chunk or self.chunk
+        for begin in range(0, len(unique), size):
+            part = slice(begin, begin + size)
+            seen = self.store.look(unique[part], self.question_look, self.question_key)
             parts.append(self.strategy.predict(seen, None if candidates is None else candidates[first[part]]))
         return np.concatenate(parts)[inverse]
 
@@ -84,6 +104,7 @@ class Learner:
 
     def load_state(self, state: State) -> None:
         """Take the strategy and the sampling generator."""
+        self.version += 1
         self.strategy.load_state(state.part("strategy"))
         restore(self._rng, state.facts["rng"])
 

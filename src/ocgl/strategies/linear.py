@@ -8,7 +8,8 @@ from pydantic.dataclasses import dataclass
 from torch import nn
 
 from ocgl.graph import Look, Neighborhood
-from ocgl.models import MLP, softmax_gradient
+from ocgl.graph.features import Table
+from ocgl.models import MLP, narrow_logits, softmax_gradient
 from ocgl.strategies.base import STRICT
 from ocgl.strategies.replay import VectorReplay
 from ocgl.strategies.training import labelled
@@ -38,9 +39,18 @@ class Linear(VectorReplay):
         """Make the affine classifier."""
         return MLP(width, 0, rng)
 
+    def starts_from_sums(self, table: Table) -> bool:
+        """z is all that is used."""
+        return True
+
     def encode(self, seen: Neighborhood) -> FloatArray:
         """Give z."""
         return seen.aggregated
+
+    def scores(self, seen: Neighborhood) -> FloatArray:
+        """Give the logits."""
+        self._check_look(seen, self._width)
+        return narrow_logits(seen.aggregated, *self.head.arrays)
 
     def step(self, seen: FloatArray, targets: IntArray, allowed: BoolArray | None) -> None:
         """Rehearse, with the gradient in closed form."""

@@ -10,10 +10,11 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from ocgl.errors import StateError, WrongLookError, WrongWidthError
+from ocgl.errors import StateError
 from ocgl.graph import Batch, Look, Neighborhood
+from ocgl.graph.features import Table
 from ocgl.graph.look import Degrees, Norm
-from ocgl.models import GCN, IGNORE, GrowingAdam, GrowingHead
+from ocgl.models import GCN, IGNORE, GrowingAdam, GrowingHead, SparseGradient, gradients_of
 from ocgl.rng import generator, restore, state_of
 from ocgl.state import State
 from ocgl.strategies.base import STRICT, Strategy
@@ -70,7 +71,7 @@ class GradientStrategy(Strategy, Generic[Seen]):
 
     def check(self, batch: Batch) -> None:
         """Refuse a batch that cannot be learned from, before anything changes."""
-        self._check_width(batch.neighborhood)
+        self._check_look(batch.neighborhood, self._width)
 
     def before_batch(self, seen: Seen) -> None:
         """Prepare what all passes on a batch share, after the head has grown."""
@@ -101,19 +102,22 @@ class GradientStrategy(Strategy, Generic[Seen]):
 
     def descend(self, loss: Tensor) -> None:
         """Follow the gradient of a loss."""
-        self.apply(self.gradients(loss))
+        self.apply(self._gradients(loss))
 
     def gradients(self, loss: Tensor) -> list[Tensor]:
         """Give the gradient of a loss by each parameter, and keep count of losses that are no number."""
+        return [g.multiplied() if isinstance(g, SparseGradient) else g for g in self._gradients(loss)]
+
+    def _gradients(self, loss: Tensor) -> list[Tensor | SparseGradient]:
         self.nonfinite_losses += not np.isfinite(loss.item())
-        return list(torch.autograd.grad(loss, list(self.model.parameters())))
+        return gradients_of(self.model, loss)
 
     def batch_loss(self, seen: Seen, batch: Batch) -> Tensor:
         """Give the loss on a batch at the present parameters."""
         allowed = None if batch.candidates is None else self.head.allowed(batch.candidates)
         return self.loss(masked(self.forward(seen), allowed), self.head.targets(batch.labels))
 
-    def apply(self, gradients: Iterable[Tensor]) -> None:
+    def apply(self, gradients: Iterable[Tensor | SparseGradient]) -> None:
         """Let the optimizer follow gradients, one per parameter."""
         self._optimizer.apply(gradients)
 
@@ -142,7 +146,7 @@ class GradientStrategy(Strategy, Generic[Seen]):
 
     def scores(self, seen: Neighborhood) -> FloatArray:
         """Give the logits."""
-        self._check_width(seen)
+        self._check_look(seen, self._width)
         with torch.no_grad(), np.errstate(all="ignore"):
             logits: FloatArray = self.forward(self.encode(seen)).numpy()
         return logits
@@ -151,14 +155,6 @@ class GradientStrategy(Strategy, Generic[Seen]):
     def memory_bytes(self) -> int:
         """Parameters and both moments of the optimizer."""
         return 0 if self._model is None else 3 * sum(4 * p.numel() for p in self._model.parameters())
-
-    def _check_width(self, seen: Neighborhood) -> None:
-        if self._model is not None and seen.width != self._width:
-            raise WrongWidthError(f"features of width {seen.width} given, the model has learned from {self._width}")
-        look = self.look
-        if (seen.hops, seen.norm) != (look.hops, look.norm):
-            given = f"{seen.hops} hops with {seen.norm} weights"
-            raise WrongLookError(f"a look of {given} given, {self.name} needs {look.hops} with {look.norm}")
 
     def _grow(self, labels: IntArray) -> None:
         if self.head.grow(labels.tolist(), self._rng_init):
@@ -217,6 +213,10 @@ class GCNStrategy(GradientStrategy[Neighborhood]):
     def make_model(self, width: int, rng: np.random.Generator) -> nn.Module:
         """Make a GCN."""
         return GCN(width, self.layers, self.hidden, rng)
+
+    def starts_from_sums(self, table: Table) -> bool:
+        """Dense rows are summed before the first product, sparse ones after it."""
+        return not table.sparse
 
     def encode(self, seen: Neighborhood) -> Neighborhood:
         """Take the look as it is; its aggregated features are computed once and kept with it."""

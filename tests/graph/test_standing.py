@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ocgl.errors import DuplicateNodeError, WrongLookError
+from ocgl.graph import Look, Neighborhood, Standing, Store, can_stand
+from ocgl.models import propagate
+from ocgl.streams import class_stream
+from ocgl.types import FloatArray
+from tests.conftest import random_graph
+
+
+def embedded(seen: Neighborhood) -> FloatArray:
+    """Pass messages to the seeds through all layers."""
+    z = seen.aggregated
+    for layer in range(2, seen.hops + 1):
+        z = propagate(z, seen.block(layer))
+    return z
+
+
+@given(
+    st.integers(0, 9999),
+    st.integers(1, 3),
+    st.sampled_from([1, 3, None]),
+    st.sampled_from(["sum", "mean"]),
+    st.integers(0, 300),
+)
+def test_a_standing_look_sees_what_a_new_one_sees_to_the_bit(
+    seed: int, hops: int, fanout: int | None, norm: str, edges: int
+) -> None:
+    graph = random_graph(seed, 60, edges)
+    stream, store, rng = class_stream(graph, batch_size=4), Store(), np.random.default_rng(seed)
+    look = Look(hops, fanout, norm)  # type: ignore[arg-type]
+    standing = Standing(store, look, key=7)
+    for step in stream:
+        store.arrive(step.arrival)
+        asked = store.ids[rng.random(len(store)) < 0.4] if rng.random() < 0.5 else store.ids[::2]
+        if len(asked) == 0:
+            continue
+        seen, order = standing.look(asked)
+        fresh = store.look(asked, look, key=7)
+        assert np.array_equal(embedded(seen)[order], embedded(fresh))
+        inner = fresh.sizes[-2]
+        assert seen.sizes[:-1] == fresh.sizes[:-1]
+        assert np.array_equal(np.sort(seen.nodes), np.sort(fresh.nodes[:inner]))
+        place = {node: i for i, node in enumerate(seen.nodes.tolist())}
+        same = [place[node] for node in fresh.nodes[:inner].tolist()]
+        assert np.array_equal(seen.counts(inner)[same], fresh.counts(inner))
+        assert np.array_equal(seen.aggregated[same], fresh.aggregated)
+
+
+def test_only_what_changed_is_made_again() -> None:
+    store = Store()
+    store.add(np.arange(100), np.random.default_rng(0).normal(size=(100, 4)), [np.arange(99), np.arange(1, 100)])
+    standing = Standing(store, Look(hops=1, fanout=5), key=0)
+    first, _ = standing.look(np.arange(100))
+    again, _ = standing.look(np.arange(100))
+    store.add([100], np.zeros((1, 4)), [[100], [3]])
+    after, _ = standing.look(np.arange(100))
+    assert first.cost.nodes == 100 and again.cost.nodes == 0
+    assert after.cost.nodes == 4  # node 3 and its three neighbours
+    assert standing.nbytes < 100 * (4 * 4 + 16) + 101 * 4
+
+
+def test_what_depends_on_the_company_cannot_stand() -> None:
+    assert not can_stand(Look(hops=2, norm="sym"))
+    assert not can_stand(Look(hops=2, fanout=(5, 3)))
+    assert not can_stand(Look(hops=0))
+    with pytest.raises(WrongLookError):
+        Standing(Store(), Look(hops=2, norm="sym"), key=0)
+
+
+def test_a_kept_look_says_what_it_does_not_hold() -> None:
+    store = Store()
+    store.add([0, 1], np.eye(2), [[0], [1]])
+    standing = Standing(store, Look(hops=2), key=0)
+    seen, _ = standing.look(np.array([0]))
+    for ask in (seen.rows, seen.detached, lambda: seen.block(1)):
+        with pytest.raises(WrongLookError):
+            ask()
+    with pytest.raises(DuplicateNodeError):
+        standing.look(np.array([1, 1]))
+    again, _ = standing.look(np.array([0]))
+    assert np.array_equal(again.aggregated, seen.aggregated)
