@@ -9,6 +9,7 @@ from scipy.sparse import csr_array, issparse
 from ocgl.errors import NotFiniteError, WrongWidthError
 from ocgl.graph.aggregation import Block, dense_rows, gathered, sparse_rows
 from ocgl.graph.growable import Growable
+from ocgl.graph.sparse import SparseRows
 from ocgl.types import FloatArray, PositionArray, Rows
 
 
@@ -167,6 +168,10 @@ class SparseTable:
         """Sum neighbours' rows into dense ones."""
         table = (self._starts.rows, self._columns.rows, self._values.rows, self.width)
         return sparse_rows(*table, nodes, block.indptr, block.indices, block.edge, block.own, block.rows)
+
+    def chosen(self, nodes: PositionArray) -> SparseRows:
+        """Give some rows, in place, for products."""
+        return SparseRows(self._starts.rows, self._columns.rows, self._values.rows, nodes, self.width)
 
     def let_go(self) -> None:
         """Let what lies in a file leave memory."""

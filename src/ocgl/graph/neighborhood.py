@@ -8,7 +8,7 @@ import numpy as np
 
 from ocgl.errors import EmptyBatchError, GraphError, NotFiniteError
 from ocgl.graph.aggregation import ONES, Block
-from ocgl.graph.features import Table, checked_rows, table_of
+from ocgl.graph.features import SparseTable, Table, checked_rows, table_of
 from ocgl.graph.look import Cost, Look, Norm, look_bytes
 from ocgl.graph.sampling import mean_weights, sym_weights
 from ocgl.graph.sparse import SparseRows
@@ -60,9 +60,8 @@ class Neighborhood:
     @cached_property
     def sparse_rows(self) -> SparseRows:
         """The feature rows of all nodes, where the table's are sparse."""
-        rows = self.rows()
-        assert not isinstance(rows, np.ndarray)
-        return SparseRows(rows)
+        assert isinstance(self.table, SparseTable)
+        return self.table.chosen(self.nodes)
 
     def block(self, layer: int) -> Block:
         """Give the message passing of a layer, counted from 1."""

@@ -3,14 +3,15 @@
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from ocgl.kernels import inlined, kernel
-from ocgl.types import FloatArray, PositionArray
+from ocgl.types import FloatArray, IntArray, PositionArray
+
+_CACHED = 1 << 22
 
 
 @inlined
-def add_rows(
+def _add_rows(
     into: FloatArray, table: FloatArray, rows: PositionArray, scales: FloatArray, begin: int, end: int
 ) -> None:
     """Add scaled rows of a table to a row, four at a time: their loads overlap."""
@@ -27,43 +28,93 @@ def add_rows(
 
 
 @kernel
-def _product(
-    indptr: PositionArray, indices: PositionArray, values: FloatArray, weight: FloatArray, out: FloatArray
-) -> None:
-    for v in range(len(indptr) - 1):
-        into = out[v]
+def _turned(
+    starts: IntArray, columns: PositionArray, values: FloatArray, nodes: PositionArray, width: int
+) -> tuple[PositionArray, PositionArray, FloatArray]:
+    """Give some rows of a table column by column: where each column starts, local rows, values."""
+    begins = np.zeros(width + 1, np.int32)
+    for node in nodes:
+        for i in range(starts[node], starts[node + 1]):
+            begins[columns[i] + 1] += 1
+    for column in range(width):
+        begins[column + 1] += begins[column]
+    rows, entries = np.empty(begins[-1], np.int32), np.empty(begins[-1], np.float32)
+    free = begins[:-1].copy()
+    for v in range(len(nodes)):
+        for i in range(starts[nodes[v]], starts[nodes[v] + 1]):
+            place = free[columns[i]]
+            free[columns[i]] += 1
+            rows[place], entries[place] = v, values[i]
+    return begins, rows, entries
+
+
+@kernel
+def _by_row(
+    starts: IntArray, columns: PositionArray, values: FloatArray, nodes: PositionArray, weight: FloatArray
+) -> FloatArray:
+    out = np.zeros((len(nodes), weight.shape[1]), np.float32)
+    for v in range(len(nodes)):
+        _add_rows(out[v], weight, columns, values, starts[nodes[v]], starts[nodes[v] + 1])
+    return out
+
+
+@kernel
+def _by_column(
+    begins: PositionArray, rows: PositionArray, entries: FloatArray, weight: FloatArray, count: int
+) -> FloatArray:
+    """Read the weight once, from top to bottom, and add each row where it is wanted."""
+    width = weight.shape[1]
+    out = np.zeros((count, width), np.float32)
+    for column in range(len(begins) - 1):
+        row = weight[column]
+        for e in range(begins[column], begins[column + 1]):
+            into, scale = out[rows[e]], entries[e]
+            for j in range(width):
+                into[j] += scale * row[j]
+    return out
+
+
+@kernel
+def _back(begins: PositionArray, rows: PositionArray, entries: FloatArray, grad: FloatArray, out: FloatArray) -> None:
+    for column in range(len(begins) - 1):
+        into = out[column]
         into[:] = 0
-        add_rows(into, weight, indices, values, indptr[v], indptr[v + 1])
+        _add_rows(into, grad, rows, entries, begins[column], begins[column + 1])
 
 
 class SparseRows:
-    """Sparse rows X, for products XW and X'G.
+    """Some rows X of a table of sparse rows (starts, columns, values), for products XW and X'G.
 
-    >>> rows = SparseRows(csr_array(np.array([[0, 2.0], [0, 1.0]], np.float32)))
+    >>> table = np.array([0, 1, 2]), np.array([1, 1], np.int32), np.array([2.0, 1.0], np.float32)
+    >>> rows = SparseRows(*table, np.array([0, 1], np.int32), width=2)
     >>> rows.times(np.ones((2, 1), np.float32)).tolist()
     [[2.0], [1.0]]
     >>> rows.back(np.ones((2, 1), np.float32)).tolist()
     [[0.0], [3.0]]
     """
 
-    def __init__(self, matrix: csr_array) -> None:
-        self.matrix = matrix
+    def __init__(
+        self, starts: IntArray, columns: PositionArray, values: FloatArray, nodes: PositionArray, width: int
+    ) -> None:
+        self._table = (starts, columns, values)
+        self._nodes = nodes
+        self._width = width
 
     @cached_property
     def by_column(self) -> tuple[PositionArray, PositionArray, FloatArray]:
-        """The same entries column by column: where each column starts, rows, values."""
-        turned = self.matrix.tocsc()
-        return turned.indptr, turned.indices, turned.data
+        """The entries column by column: where each column starts, rows, values."""
+        return _turned(*self._table, self._nodes, self._width)
 
     def times(self, weight: FloatArray) -> FloatArray:
-        """Give XW."""
-        out = np.empty((self.matrix.shape[0], weight.shape[1]), np.float32)
-        _product(self.matrix.indptr, self.matrix.indices, self.matrix.data, weight, out)
-        return out
+        """Give XW; few rows column by column, as the result then stays in the cache and the weight is read once."""
+        count = len(self._nodes)
+        if 4 * count * weight.shape[1] <= _CACHED:
+            return _by_column(*self.by_column, weight, count)
+        return _by_row(*self._table, self._nodes, weight)
 
     def back(self, grad: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """Give X'G, in `out` if it is given."""
         if out is None:
-            out = np.empty((self.matrix.shape[1], grad.shape[1]), np.float32)
-        _product(*self.by_column, grad, out)
+            out = np.empty((self._width, grad.shape[1]), np.float32)
+        _back(*self.by_column, grad, out)
         return out

@@ -17,32 +17,43 @@ _EPSILON = 1e-8
 
 
 @kernel
-def _adam(
+def _adam(p: FloatArray, m: FloatArray, v: FloatArray, g: FloatArray, size: np.float32, scale: np.float32) -> None:
+    keep, fresh = np.float32(_BETAS[1]), np.float32(1 - _BETAS[1])
+    part, epsilon = np.float32(1 - _BETAS[0]), np.float32(_EPSILON)
+    for j in range(len(p)):
+        mean = m[j] + (g[j] - m[j]) * part
+        square = v[j] * keep + g[j] * g[j] * fresh
+        m[j] = mean
+        v[j] = square
+        p[j] -= size * mean / (np.sqrt(square) * scale + epsilon)
+
+
+@kernel
+def _adam_rows(
     value: FloatArray,
     first: FloatArray,
     second: FloatArray,
     grad: FloatArray,
     moved: BoolArray,
-    starts: PositionArray,
+    begins: PositionArray,
     size: np.float32,
     scale: np.float32,
 ) -> None:
-    """One step of Adam on the rows that ever had a gradient.
+    """One step of Adam on the rows that ever had a gradient (`begins` tells which have one now).
 
     The others have no moments, and a step would leave them as they are.
     """
-    keep, fresh = np.float32(_BETAS[1]), np.float32(1 - _BETAS[1])
-    part, epsilon = np.float32(1 - _BETAS[0]), np.float32(_EPSILON)
-    for row in range(len(value)):
-        moved[row] |= starts[row] < starts[row + 1]
-        if moved[row]:
-            p, m, v, g = value[row], first[row], second[row], grad[row]
-            for j in range(len(p)):
-                mean = m[j] + (g[j] - m[j]) * part
-                square = v[j] * keep + g[j] * g[j] * fresh
-                m[j] = mean
-                v[j] = square
-                p[j] -= size * mean / (np.sqrt(square) / scale + epsilon)
+    p, m, v, g = value.ravel(), first.ravel(), second.ravel(), grad.ravel()
+    rows, width = value.shape
+    end = 0
+    while end < rows:
+        begin = end
+        while end < rows and (moved[end] or begins[end] < begins[end + 1]):
+            moved[end] = True
+            end += 1
+        run = slice(begin * width, end * width)
+        _adam(p[run], m[run], v[run], g[run], size, scale)
+        end += begin == end
 
 
 class GrowingAdam:
@@ -94,9 +105,9 @@ class GrowingAdam:
             self._moved[index] = (first != 0).any(1) | (second != 0).any(1)
         step = float(self._step)
         size = np.float32(self._lr / (1 - _BETAS[0] ** step))
-        scale = np.float32(np.sqrt(1 - _BETAS[1] ** step))
+        scale = np.float32(1 / np.sqrt(1 - _BETAS[1] ** step))
         self._buffer = grad.rows.back(grad.right, self._buffer)
-        _adam(value, first, second, self._buffer, self._moved[index], grad.rows.by_column[0], size, scale)
+        _adam_rows(value, first, second, self._buffer, self._moved[index], grad.rows.by_column[0], size, scale)
 
     def grow(self) -> None:
         """Take the model's parameters anew and pad the moments of those that have grown."""
@@ -104,6 +115,12 @@ class GrowingAdam:
         self._values = [p.data for p in self._model.parameters()]
         self._first = [padded(m, len(v)) for m, v in zip(self._first, self._values, strict=True)]
         self._second = [padded(m, len(v)) for m, v in zip(self._second, self._values, strict=True)]
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes kept beside the moments, for gradients from sparse rows."""
+        marks = sum(moved.nbytes for moved in self._moved.values())
+        return marks + (0 if self._buffer is None else self._buffer.nbytes)
 
     @property
     def _names(self) -> list[str]:

@@ -87,7 +87,7 @@ class LwF(GCNStrategy):
     @property
     def memory_bytes(self) -> int:
         """Parameters and moments, and as many parameters again for the teacher."""
-        return super().memory_bytes // 3 * 4
+        return 0 if self._model is None else super().memory_bytes + self.parameter_bytes
 
     def state(self) -> State:
         """Give the teacher as well."""

@@ -153,8 +153,13 @@ class GradientStrategy(Strategy, Generic[Seen]):
 
     @property
     def memory_bytes(self) -> int:
-        """Parameters and both moments of the optimizer."""
-        return 0 if self._model is None else 3 * sum(4 * p.numel() for p in self._model.parameters())
+        """Parameters, both moments of the optimizer, and its room for a gradient where it keeps one."""
+        return 0 if self._model is None else 3 * self.parameter_bytes + self._optimizer.scratch_bytes
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of the parameters alone."""
+        return sum(4 * parameter.numel() for parameter in self.model.parameters())
 
     def _grow(self, labels: IntArray) -> None:
         if self.head.grow(labels.tolist(), self._rng_init):

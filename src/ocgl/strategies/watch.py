@@ -6,7 +6,7 @@ from ocgl.graph import Standing, can_stand
 from ocgl.strategies.learner import Learner
 from ocgl.types import IntArray
 
-_LARGEST_LOOK = 1 << 16
+_LARGEST_LOOK = 1 << 14
 
 
 class Watch:
