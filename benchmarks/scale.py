@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.timing import Call, medians
+from benchmarks.timing import Call, medians, samples
 from benchmarks.updates import Row
 from ocgl.datasets import load
 from ocgl.graph import Batch
@@ -64,7 +64,25 @@ def child() -> None:
             batch = call(0)
             assert isinstance(batch, Batch)
             found[f"{name}_{size}_seen"] = batch.neighborhood.cost.nodes
+    both = {"large": (large, large_stream), "small": (small, small_stream)}
+    found |= tails("predict", {name: questions(*pair) for name, pair in both.items()}, 100)
+    found |= tails("update", {name: updates(*pair, SIZES[0]) for name, pair in both.items()}, 60)
     print(json.dumps(found))
+
+
+def tails(what: str, calls: dict[str, Call], blocks: int) -> dict[str, float]:
+    """Give the 50th and 99th percentile of each call."""
+    times = samples({name: again(call) for name, call in calls.items()}, blocks, block=30)
+    return {f"{name}_{what}_p{p}": float(np.percentile(t, p)) for name, t in times.items() for p in (50, 99)}
+
+
+def again(call: Call) -> Call:
+    return lambda i: call(i % ROUNDS)
+
+
+def questions(learner: Learner, stream: Stream) -> Call:
+    drawn = np.random.default_rng(1).choice(stream.order, ROUNDS)
+    return lambda i: learner.predict(drawn[i : i + 1])
 
 
 def measure() -> list[Row]:
@@ -80,6 +98,17 @@ def measure() -> list[Row]:
             at_most=True,
         )
         for size in SIZES
+    ]
+    rows += [
+        Row(
+            f"bare, p99 of {what}, 2,449,028 nodes",
+            1000 * found[f"large_{name}_p99"],
+            "the same at 20,000 nodes",
+            1000 * found[f"small_{name}_p99"],
+            1.5,
+            at_most=True,
+        )
+        for name, what in (("predict", "a question about one node"), ("update", f"an update, batch of {SIZES[0]}"))
     ]
     raw = found["raw"] / 2**20
     return [

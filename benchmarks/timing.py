@@ -9,7 +9,12 @@ Call = Callable[[int], object]
 
 
 def medians(calls: dict[str, Call], blocks: int = 12, block: int = 15) -> dict[str, float]:
-    """Give the median seconds of each call.
+    """Give the median seconds of each call."""
+    return {name: float(np.median(seconds)) for name, seconds in samples(calls, blocks, block).items()}
+
+
+def samples(calls: dict[str, Call], blocks: int = 12, block: int = 15) -> dict[str, list[float]]:
+    """Give the seconds of each call, time after time.
 
     The calls take turns in blocks of consecutive runs, as in training, where an update follows an update; the
     first third of each block warms caches and does not count.
@@ -22,4 +27,4 @@ def medians(calls: dict[str, Call], blocks: int = 12, block: int = 15) -> dict[s
                 call(index)
                 if index - turn * block >= block // 3:
                     spent[name].append(time.perf_counter() - begin)
-    return {name: float(np.median(seconds)) for name, seconds in spent.items()}
+    return spent

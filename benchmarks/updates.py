@@ -15,6 +15,7 @@ from ocgl.streams import class_stream
 from ocgl.types import IntArray
 
 BATCHES = 180
+HEADS = ("measured", "ours", "reference", "theirs", "ratio", "wanted", "")
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,13 @@ class Row:
     @property
     def ratio(self) -> float:
         return self.ours / self.theirs if self.at_most else self.theirs / self.ours
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What was measured, ours, the reference, theirs, the ratio, and which was wanted."""
+        wanted = "" if self.wanted is None else f"{'≤' if self.at_most else '≥'} {self.wanted:g}"
+        ours, theirs = (f"{value:,.2f} {self.unit}" for value in (self.ours, self.theirs))
+        return self.what, ours, self.reference, theirs, f"{self.ratio:.2f}", wanted
 
     @property
     def met(self) -> bool | None:
