@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ocgl.datasets import from_pyg, load
     from ocgl.evaluation import Judge
     from ocgl.graph import Arrival, Batch, Cost, Graph, Labels, Look, Neighborhood, Store
-    from ocgl.strategies import Learner, Strategy, make
+    from ocgl.strategies import Learner, Strategy, Watch, make
     from ocgl.streams import Stream, StreamConfig, class_stream, make_stream
 
 _HOME = {
@@ -26,6 +26,7 @@ _HOME = {
     "Store": "graph",
     "Learner": "strategies",
     "Strategy": "strategies",
+    "Watch": "strategies",
     "make": "strategies",
     "Stream": "streams",
     "StreamConfig": "streams",
@@ -47,6 +48,7 @@ __all__ = [
     "Strategy",
     "Stream",
     "StreamConfig",
+    "Watch",
     "class_stream",
     "from_pyg",
     "load",

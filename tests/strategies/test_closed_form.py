@@ -3,8 +3,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ocgl.errors import ConfigError, WrongLookError
-from ocgl.evaluation.contract import small_graph, taught
+from ocgl.errors import ConfigError, NeedsStoreError, WrongLookError
+from ocgl.evaluation.contract import CHECKS, small_graph, taught
 from ocgl.graph import Batch, isolated
 from ocgl.strategies import Learner, make
 from ocgl.strategies.closed_form import ClosedForm
@@ -127,3 +127,32 @@ def test_memory_does_not_grow_with_the_stream_and_views_of_another_reach_are_ref
     assert again.strategy.memory_bytes == learner_bytes
     with pytest.raises(WrongLookError):
         learner.strategy.predict(isolated(np.ones((1, 5), np.float32), 2))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nodes_looked_at_again_count_as_they_are_now(name: str) -> None:
+    stream = class_stream(small_graph(), batch_size=9)
+    settings: dict[str, Any] = {"view": "own+mean1+mean2", "fanout": "all"}
+    learner = Learner(make(name, **settings, revisit=1000, buffer_size=1000))
+    again = Learner(make(name, **settings))
+    for step in stream:
+        learner.arrive(step.arrival)
+        learner.learn(step.labels)
+        again.arrive(step.arrival)
+    again.learn(stream.labels_of(stream.label_order))  # everything at once, in the graph as it ends
+    revisited, fresh = learner.strategy, again.strategy
+    assert isinstance(revisited, ClosedForm) and isinstance(fresh, ClosedForm)
+    np.testing.assert_allclose(by_label(revisited), by_label(fresh), rtol=1e-6, atol=1e-8)
+    assert revisited.memory_nodes == len(stream.label_order) and fresh.memory_nodes == 0
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_contract_holds_with_nodes_looked_at_again(name: str, check: Any) -> None:
+    check(lambda: make(name, revisit=3, buffer_size=8), small_graph())
+
+
+def test_looking_again_needs_the_store() -> None:
+    x, y = rows(20)
+    with pytest.raises(NeedsStoreError, match="revisit=0"):
+        learned("ridge", x, y, revisit=2)

@@ -32,6 +32,7 @@ class Moments:
         self._second: DoubleArray = np.zeros((width, width), order="F")  # the lower triangle counts
         self._pending: DoubleArray = np.empty((PENDING, width))
         self._waiting = 0
+        self._leaving: DoubleArray = np.empty((0, width))
 
     def add(self, rows: FloatArray | DoubleArray, labels: IntArray) -> None:
         """Add labelled rows."""
@@ -44,7 +45,10 @@ class Moments:
         if not set(labels.tolist()) <= set(self.labels):
             raise StateError("a row is taken back whose class was never added")
         self._sum(rows, labels, -1.0)
-        self._second = blas.dsyrk(-1.0, _double(rows).T, 1.0, self._second, lower=1, overwrite_c=1)
+        self._leaving = np.concatenate([self._leaving, rows])
+        if len(self._leaving) >= PENDING:
+            self._second = blas.dsyrk(-1.0, self._leaving.T, 1.0, self._second, lower=1, overwrite_c=1)
+            self._leaving = np.empty((0, self.width))
 
     def merge(self, other: "Moments") -> None:
         """Add what another one has seen."""
@@ -55,6 +59,7 @@ class Moments:
         self._sums[places] += other._sums
         self._second += other._second
         self._keep(other._pending[: other._waiting])
+        self._leaving = np.concatenate([self._leaving, other._leaving])
         self.version += 1
 
     @property
@@ -71,6 +76,8 @@ class Moments:
         """Give the pooled covariance within classes; its lower triangle counts, and it may be overwritten."""
         pending = self._pending[: self._waiting]
         total = blas.dsyrk(1.0, pending.T, 1.0, self._second, lower=1) if len(pending) else self._second.copy(order="F")
+        if len(self._leaving):
+            total = blas.dsyrk(-1.0, self._leaving.T, 1.0, total, lower=1, overwrite_c=1)
         weighted = self.means * np.sqrt(self._counts)[:, None]
         found: DoubleArray = blas.dsyrk(-1.0, weighted.T, 1.0, total, lower=1, overwrite_c=1)
         found /= max(self._counts.sum(), 1.0)
@@ -78,7 +85,7 @@ class Moments:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes held, but for rows that wait to be taken back (as many as wait to be added, at most)."""
         return self._second.nbytes + self._pending.nbytes + self._sums.nbytes + self._counts.nbytes
 
     def _sum(self, rows: FloatArray | DoubleArray, labels: IntArray, sign: float) -> None:
@@ -112,6 +119,7 @@ class Moments:
         """Give the sums and the rows kept aside."""
         arrays: dict[str, AnyArray] = {"counts": self._counts.copy(), "sums": self._sums.copy()}
         arrays |= {"second": np.ascontiguousarray(self._second.T), "pending": self._pending[: self._waiting].copy()}
+        arrays["leaving"] = self._leaving.copy()
         return State(arrays, {"labels": list(self.labels)})
 
     def load_state(self, state: State) -> None:
@@ -124,8 +132,5 @@ class Moments:
         self._second = np.array(second.T, order="F")
         self._waiting = len(state.arrays["pending"])
         self._pending[: self._waiting] = state.arrays["pending"]
+        self._leaving = np.array(state.arrays["leaving"])
         self.version += 1
-
-
-def _double(rows: FloatArray | DoubleArray) -> DoubleArray:
-    return np.ascontiguousarray(rows, np.float64)

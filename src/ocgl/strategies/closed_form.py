@@ -8,11 +8,14 @@ from pydantic import Field, NonNegativeInt
 from pydantic.dataclasses import dataclass
 from scipy.linalg import cho_factor, cho_solve
 
-from ocgl.errors import ConfigError, StateError
-from ocgl.graph import Batch, Look, Neighborhood
+from ocgl.buffers.revisits import RevisitBuffer
+from ocgl.errors import ConfigError, NeedsStoreError, StateError
+from ocgl.graph import Batch, Look, Neighborhood, Store
 from ocgl.graph.features import Table
-from ocgl.models.moments import Moments
+from ocgl.graph.positions import arrived, ids_at
+from ocgl.models.moments import PENDING, Moments
 from ocgl.models.views import View
+from ocgl.rng import generator, key, restore, state_of
 from ocgl.state import State
 from ocgl.strategies.base import STRICT, Strategy
 from ocgl.types import DoubleArray, FloatArray, IntArray
@@ -22,21 +25,31 @@ from ocgl.types import DoubleArray, FloatArray, IntArray
 class ClosedForm(Strategy):
     """A classifier that is a function of running moments alone: no replay, no gradient, no dependence on order.
 
-    A node is seen once, with the view of its neighbourhood at that time. The classifier is solved for at the first
-    question after an update and kept until the next.
+    A node is seen once, with the view of its neighbourhood at that time. With `revisit`, `buffer_size` nodes are
+    remembered, and that many of them are looked at again with every batch: what was learned of them is taken back, and
+    what they are now is learned, as if they had come now. The classifier is solved for at the first question after an
+    update and kept until the next.
     """
 
-    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"shrinkage": (0.01, 0.03, 0.1, 0.3)}
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "shrinkage": (0.01, 0.03, 0.1, 0.3),
+        "view": ("own+mean1", "own+mean1+mean2"),
+        "revisit": (0, 10),
+    }
 
     view: str = "own+mean1"
     project: NonNegativeInt = 1024
     shrinkage: float = Field(default=0.1, gt=0, le=1)
+    revisit: NonNegativeInt = 0
+    buffer_size: NonNegativeInt = 500
 
     def __post_init__(self) -> None:
         self._view = View(self.view, self.project, self.seed)
         self._moments: Moments | None = None
         self._width = 0
         self._solved: tuple[int, DoubleArray, DoubleArray] | None = None
+        self._buffer: RevisitBuffer | None = None
+        self._rng = generator(self.seed, "revisit")
         self.updates = 0
 
     @property
@@ -52,24 +65,62 @@ class ClosedForm(Strategy):
         """Add the labelled nodes to the moments."""
         seen = batch.neighborhood
         self._check_look(seen, self._width)
+        if self.needs_store and (batch.store is None or seen.table is not batch.store.features):
+            raise NeedsStoreError(f"{self.name} looks again in the store: set revisit=0 to do without")
         if not batch.known.any():
             return
-        rows = self._view.encode(seen)[batch.known]
+        rows, labels = self._view.encode(seen)[batch.known], batch.labels[batch.known]
         if self._moments is None:
-            self._width = seen.width
-            self._moments = Moments(rows.shape[1])
-        self._moments.add(rows, batch.labels[batch.known])
+            self._begin(seen.width)
+            assert self._moments is not None
+        self._moments.add(rows, labels)
+        if self._buffer is not None:
+            assert batch.store is not None
+            self._look_again(self._moments, self._buffer, batch.store)
+            known = seen.nodes[: seen.seeds][batch.known]
+            self._buffer.offer(ids_at(batch.store, known), rows, labels)
         self.updates += 1
 
+    def _begin(self, width: int) -> None:
+        self._width = width
+        self._moments = Moments(self._view.width(width))
+        if self.needs_store:
+            self._buffer = RevisitBuffer(self.buffer_size, self._moments.width, generator(self.seed, "buffer"))
+
+    def _look_again(self, moments: Moments, buffer: RevisitBuffer, store: Store) -> None:
+        """Correct what was learned of the nodes whose turn it is; one that this store does not know stays as it is."""
+        slots = buffer.turn(self.revisit)
+        slots = slots[arrived(store, buffer.ids[slots])]
+        if len(slots) == 0:
+            return
+        distinct, place = np.unique(buffer.ids[slots], return_inverse=True)  # a node may have been learned twice
+        now = self._view.encode(store.look(distinct, self.look, key(self._rng)))[place]
+        moments.remove(buffer.rows[slots], buffer.labels[slots])
+        moments.add(now, buffer.labels[slots])
+        buffer.rows[slots] = now
+
+    @property
+    def needs_store(self) -> bool:
+        """Whether nodes are looked at again."""
+        return self.revisit > 0 and self.buffer_size > 0
+
+    @property
+    def memory_nodes(self) -> int:
+        """How many nodes are remembered."""
+        return 0 if self._buffer is None else len(self._buffer)
+
     def merge(self, other: Self) -> None:
-        """Add what another learner of the same hyperparameters has learned, from another part of a stream."""
+        """Add what another learner of the same hyperparameters has learned, from another part of a stream.
+
+        The other's remembered nodes are not taken over: what was learned of them stays as it is.
+        """
         if (self.hyperparameters(), self.seed) != (other.hyperparameters(), other.seed):
             raise ConfigError("only learners of the same hyperparameters and seed can be merged")
         if other._moments is None:
             return
         if self._moments is None:
-            self._width = other._width
-            self._moments = Moments(other._moments.width)
+            self._begin(other._width)
+            assert self._moments is not None
         self._moments.merge(other._moments)
         self.updates += other.updates
 
@@ -99,21 +150,25 @@ class ClosedForm(Strategy):
 
     @property
     def memory_bytes(self) -> int:
-        """The moments, the classifier and the projection."""
+        """The moments, the classifier, the projection and the nodes remembered."""
         if self._moments is None:
             return 0
         classifier = 8 * (self._moments.width + 1) * len(self._moments.labels)
-        return self._moments.nbytes + classifier + self._view.nbytes
+        remembered = 0 if self._buffer is None else self._buffer.nbytes + 8 * PENDING * self._moments.width
+        return self._moments.nbytes + classifier + self._view.nbytes + remembered
 
     def state(self) -> State:
         """Give the moments."""
-        state = State({}, {"updates": self.updates, "width": self._width})
-        return state if self._moments is None else state.include("moments", self._moments.state())
+        state = State({}, {"updates": self.updates, "width": self._width, "rng": state_of(self._rng)})
+        if self._moments is not None:
+            state.include("moments", self._moments.state())
+        return state if self._buffer is None else state.include("buffer", self._buffer.state())
 
     def take_state(self, state: State) -> None:
         """Take the moments."""
-        self._moments = self._solved = None
+        self._moments = self._solved = self._buffer = None
         self._width, self.updates = state.facts["width"], state.facts["updates"]
+        restore(self._rng, state.facts["rng"])
         if self._width:
             part = state.part("moments")
             width = self._view.width(self._width)
@@ -121,8 +176,11 @@ class ClosedForm(Strategy):
                 raise StateError(
                     f"the state is of another view: {part.arrays['second'].shape[0]} features, not {width}"
                 )
-            self._moments = Moments(width)
+            self._begin(self._width)
+            assert self._moments is not None
             self._moments.load_state(part)
+            if self._buffer is not None:
+                self._buffer.load_state(state.part("buffer"))
 
 
 def variance(within: DoubleArray, means: DoubleArray) -> float:

@@ -1,0 +1,122 @@
+"""What helps the closed forms, and what does not: every variant on six graphs, two streams, five seeds.
+
+Writes docs/beyond/study.json, from which `benchmarks.beyond_page` makes docs/beyond.md. What is there already is not
+computed again.
+"""
+
+import hashlib
+import json
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+from threadpoolctl import threadpool_limits
+
+from benchmarks import beyond_page, variants
+from ocgl.benchmark.identity import code_hash
+from ocgl.datasets import load
+from ocgl.evaluation import Judge
+from ocgl.strategies import Learner, Strategy, Watch, make
+from ocgl.streams import make_stream
+from ocgl.types import Json
+
+OUT = Path("docs/beyond/study.json")
+SEEDS = 5
+EVALUATIONS = 25
+BLOCKS = "nodes=4000,edges=24000,classes=10,width=48,separation=1.2"
+GRAPHS = {
+    "Amazon Computer": "amazon-computer",
+    "Coauthor CS": "coauthor-cs",
+    "digits": "digits",
+    "sbm, homophilous": f"sbm:{BLOCKS},homophily=0.7",
+    "sbm, heterophilous": f"sbm:{BLOCKS},homophily=0.02",
+    "sbm, drifting": f"sbm:{BLOCKS},homophily=0.7,drift=2",
+}
+STREAMS = ("class", "time")
+VARIANTS: dict[str, tuple[str, Json]] = {
+    "ridge (own+mean1, shrinkage 0.1)": ("ridge", {}),
+    "slda": ("slda", {}),
+    "view own": ("ridge", {"view": "own"}),
+    "view mean1": ("ridge", {"view": "mean1"}),
+    "view own+diff1": ("ridge", {"view": "own+diff1"}),
+    "view own+mean1+mean2": ("ridge", {"view": "own+mean1+mean2"}),
+    "revisiting 10 of 550": ("ridge", {"revisit": 10, "buffer_size": 550}),
+    "revisiting 10 of 550, with mean2": ("ridge", {"view": "own+mean1+mean2", "revisit": 10, "buffer_size": 550}),
+    "shrinkage 0.01": ("ridge", {"shrinkage": 0.01}),
+    "shrinkage 0.3": ("ridge", {"shrinkage": 0.3}),
+    "prior from counts": ("ridge", {"balanced": False}),
+    "projected to 256": ("ridge", {"project": 256}),
+    "standardised": ("Diagonal", {}),
+    "512 random ReLU features beside": ("Relu", {}),
+    "rows of length one": ("Unit", {}),
+    "forgetting factor 0.998": ("Forgetting", {}),
+    "weighted by neighbours": ("Weighted", {}),
+    "adaptive shrinkage": ("Adaptive", {}),
+    "ensemble of hops": ("Ensemble", {}),
+    "class covariances": ("ClassCovariances", {}),
+}
+SLOW = {"Coauthor CS": {"ensemble of hops", "class covariances", "adaptive shrinkage"}}
+"""Left out there: several factorisations of a 2,048-wide matrix for every question."""
+
+
+def made(kind: str, seed: int, settings: Json) -> Strategy:
+    if hasattr(variants, kind) and kind[0].isupper():
+        strategy: Strategy = getattr(variants, kind)(seed=seed, **settings)
+        return strategy
+    return make(kind, seed=seed, **settings)
+
+
+def measured(graph: str, stream_kind: str, variant: str, seed: int) -> Json:
+    """Take one variant through one stream; anytime scores at 25 places, no question in between."""
+    torch.set_num_threads(1)
+    threadpool_limits(1)
+    kind, settings = VARIANTS[variant]
+    stream = make_stream(load(GRAPHS[graph]), stream_kind)
+    learner = Learner(made(kind, seed, settings))
+    watch, judge = Watch(learner), Judge(stream, every=max(len(stream) // EVALUATIONS, 1))
+    learning = 0.0
+    for step in stream:
+        arrival, labels = step.arrival, step.labels
+        begin = time.perf_counter()
+        learner.arrive(arrival)
+        learner.learn(labels)
+        learning += time.perf_counter() - begin
+        judge.after(step, learner.predict, watch)
+    result = judge.result()
+    key = {"graph": graph, "stream": stream_kind, "variant": variant, "seed": seed}
+    return key | {name: result[name] for name in ("AAP", "AP", "AF")} | {"update_ms": 1000 * learning / len(stream)}
+
+
+def code() -> str:
+    """Name the code that the figures come from."""
+    here = b"".join(Path(f"benchmarks/{name}.py").read_bytes() for name in ("variants", "beyond"))
+    return hashlib.sha256(here + code_hash("ridge").encode() + code_hash("slda").encode()).hexdigest()[:12]
+
+
+def jobs() -> list[tuple[str, str, str, int]]:
+    pairs = [(g, s, v) for g in GRAPHS for s in STREAMS for v in VARIANTS if v not in SLOW.get(g, ())]
+    return [(*pair, seed) for seed in range(SEEDS) for pair in pairs]
+
+
+def main() -> int:
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    kept: Json = json.loads(OUT.read_text()) if OUT.exists() else {}
+    rows: list[Any] = kept["rows"] if kept.get("code") == code() else []
+    done = {(r["graph"], r["stream"], r["variant"], r["seed"]) for r in rows}
+    waiting = [job for job in jobs() if job not in done]
+    print(f"{len(waiting)} of {len(jobs())} to do")
+    with ProcessPoolExecutor(2) as pool:
+        for number, row in enumerate(pool.map(measured, *zip(*waiting, strict=True)) if waiting else ()):
+            rows.append(row)
+            if number % 20 == 0 or number + 1 == len(waiting):
+                OUT.write_text(json.dumps({"code": code(), "rows": rows}) + "\n")
+                print(f"{number + 1} of {len(waiting)}", flush=True)
+    beyond_page.write(rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
