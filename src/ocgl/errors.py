@@ -44,6 +44,10 @@ class WrongLookError(GraphError):
     """A look has another depth, or other weights, than the method needs."""
 
 
+class DiskFullError(GraphError):
+    """There is no room for a store on disk."""
+
+
 class EmptyBatchError(OcglError):
     """A batch holds nothing."""
 

@@ -167,3 +167,39 @@ def test_curves_hold_what_the_figures_need(tmp_path: Path) -> None:
     assert curves["AP_t"].mean() == pytest.approx(result["AAP"])
     assert curves["nodes"][-1] == result["statistics"]["nodes"]
     assert np.isnan(curves["task_4"][0]) and curves["task_4"][-1] >= 0
+
+
+def test_looking_again_is_counted() -> None:
+    config = configure("digits", "ridge", settings=["batch_size=100", "revisit=20", "buffer=100"])
+    result = run_of(config, stream_of(config)).finish()
+    most, bound = result["cost_per_update"]["most"], result["cost_per_update"]["bound"]
+    assert result["memory_nodes"] == 100
+    plain = configure("digits", "ridge", settings=["batch_size=100"])
+    less = run_of(plain, stream_of(plain)).finish()["cost_per_update"]
+    for part in ("nodes", "edges", "bytes"):
+        assert less["most"][part] < most[part] <= bound[part] and less["bound"][part] < bound[part]
+
+
+def test_an_estimate_is_said_and_resumed_and_an_offline_bound_has_none(tmp_path: Path) -> None:
+    from ocgl.report.terminal import result_table
+
+    settings = ["batch_size=60", "eval_cap=25"]
+    config = configure("digits", "linear", settings=settings)
+    run = run_of(config, stream_of(config))
+    whole = run_of(config, stream_of(config)).finish()
+    for _ in range(6):
+        run.step()
+    run.state().save(tmp_path / "state.safetensors")
+    again = run_of(config, stream_of(config))
+    again.load_state(State.load(tmp_path / "state.safetensors"))
+    assert timeless(again.finish()) == timeless(whole)
+    said = whole["evaluation"]
+    assert said["anytime"] == "estimate" and said["nodes"] < said["of"] == whole["statistics"]["validation"]
+    assert said["AAP_interval"][0] < whole["AAP"] < said["AAP_interval"][1]
+    assert whole["protocol"]["AAP"].startswith("estimate")
+    assert "bootstrap" in str(result_table(whole).renderables[1])
+    joint = configure("digits", "joint", settings=[*settings, "epochs=1"])
+    offline = run_of(joint, stream_of(joint)).finish()
+    assert "AAP_interval" not in offline["evaluation"]
+    for other in (offline, {key: value for key, value in whole.items() if key != "evaluation"}):
+        assert "bootstrap" not in str(result_table(other).renderables[1])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ocgl.errors import ConfigError
 from ocgl.evaluation import Judge, Metric
 from ocgl.evaluation.contract import same
-from ocgl.evaluation.estimate import REPLICATES, Bootstrap, stratified
+from ocgl.evaluation.estimate import FIRST, REPLICATES, Bootstrap, stratified
 from ocgl.evaluation.metrics import average_anytime
 from ocgl.graph import Graph
 from ocgl.streams import VALIDATION, class_stream
@@ -16,18 +16,21 @@ from ocgl.types import IntArray
 from tests.conftest import random_graph
 
 
-@given(st.integers(0, 9999), st.integers(1, 40), st.integers(1, 200))
+@given(st.integers(0, 9999), st.integers(1, 60), st.integers(1, 300))
 def test_strata_keep_their_weight(seed: int, cap: int, nodes: int) -> None:
     rng = np.random.default_rng(seed)
     task, truth = rng.integers(3, size=nodes), rng.integers(4, size=nodes)
     chosen, weight = stratified(task, truth, cap, seed)
     assert (np.diff(chosen) > 0).all() and (weight >= 1).all()
     for j in range(3):
-        assert ((task == j).sum() <= 2) or (task[chosen] == j).sum() <= max(cap + 4, 8)
+        inside = np.nonzero(task == j)[0]
+        assert set(inside[:FIRST]) <= set(chosen)
+        assert (task[chosen] == j).sum() <= max(cap, FIRST) + 2 * 4
         for label in range(4):
-            stratum, taken = (task == j) & (truth == label), (task[chosen] == j) & (truth[chosen] == label)
-            assert taken.sum() >= min(2, stratum.sum())
-            assert weight[taken].sum() == pytest.approx(stratum.sum())
+            rest = inside[FIRST:][truth[inside[FIRST:]] == label]
+            taken = np.isin(chosen, rest)
+            assert taken.sum() >= min(2, len(rest))
+            assert weight[taken].sum() == pytest.approx(len(rest))
 
 
 def noisy(graph: Graph, seed: int) -> object:
@@ -68,8 +71,49 @@ def test_the_estimate_is_near_and_its_interval_mostly_holds_the_truth(metric: st
     assert held >= 17
 
 
-def test_test_nodes_are_all_asked(graph: Graph) -> None:
-    assert np.array_equal(judged(graph, None, 0).matrix, judged(graph, 5, 0).matrix, equal_nan=True)
+@pytest.mark.parametrize("cap", [40, 100])
+@pytest.mark.parametrize("wrong", [0, 9])
+def test_a_learner_that_improves_is_not_flattered(cap: int, wrong: int) -> None:
+    """Wrong on a task for its first ten steps, right from then on: what comes early must count as it does in all."""
+    graph = random_graph(1, 4000, 100)
+    off, held = [], 0
+    always = np.arange(graph.nodes) % 9 < wrong / 9
+    for seed in range(10):
+        stream = class_stream(graph, stream_seed=seed)
+        exact, judge = Judge(stream, test=False), Judge(stream, test=False, cap=cap)
+        for step in stream:
+            young = step.index < stream.starts[stream.scored] + 10
+            said = np.where(young | always, 99, graph.y)
+            for each in (exact, judge):
+                each.after(step, lambda ids, _=None, said=said: said[ids])
+        low, high = judge.evaluation()["AAP_interval"]
+        off.append(judge.result()["AAP"] - exact.result()["AAP"])
+        held += low <= exact.result()["AAP"] <= high
+    if wrong:  # some nodes are never right: which of them are drawn matters now
+        assert held >= 8
+    else:
+        assert max(off, key=abs) == pytest.approx(0, abs=0.2)
+
+
+def test_small_strata_have_their_whole_variance() -> None:
+    rng = np.random.default_rng(0)
+    held = 0
+    for seed in range(60):
+        truth, task = np.arange(3000) % 50, np.zeros(3000, int)
+        right = rng.random(3000) < 0.7
+        chosen, weight = stratified(task, truth, 100, seed)
+        boot = Bootstrap(task[chosen], truth[chosen], weight, 1, seed)
+        boot.add(Metric.parse("accuracy"), np.arange(len(chosen)), np.where(right, truth, 99)[chosen], truth[chosen])
+        low, high = boot.interval() or (0, 0)
+        held += low <= right.mean() <= high
+    assert held >= 52  # of 60; with n draws instead of n - 1 about 49
+
+
+def test_test_nodes_are_all_asked() -> None:
+    graph = random_graph(0, 1000, 1000)
+    exact, capped = judged(graph, None, 0), judged(graph, 25, 0)
+    assert np.array_equal(exact.matrix, capped.matrix, equal_nan=True)
+    assert not np.array_equal(exact.scores, capped.scores, equal_nan=True)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1:2"])
@@ -85,20 +129,23 @@ def test_the_bootstrap_is_the_obvious_one(metric: str) -> None:
         predicted = np.where(rng.random(arrived) < 0.6, truth[:arrived], 9)
         boot.add(rule, asked, predicted, truth[:arrived])
         for r in range(REPLICATES):
-            times = np.rint(boot._weights[r, :arrived] / weight[:arrived]).astype(int)
-            copies = np.repeat(asked, times)
-            row = [rule.of(predicted[c], truth[c]) for c in (copies[task[copies] == 0], copies[task[copies] == 1])]
-            slow[r].append(average_anytime(np.array([row])))
+            times = boot._weights[r, :arrived].astype(np.float64)
+            row = rule.per_task(predicted, truth[:arrived], task[:arrived], 2, times)
+            slow[r].append(average_anytime(row[None]))
     low, high = boot.interval() or (0, 0)
     expected = np.percentile([np.mean(values) for values in slow], [2.5, 97.5])
     assert [low, high] == pytest.approx(expected.tolist(), abs=1e-6)
-    whole = boot._weights[:, task == 1]
-    assert (whole == 1).all() and (boot._weights[:, task == 0] != 5).any()
+    assert (boot._weights[:, task == 1] == 1).all()
+    for label in range(4):  # n - 1 draws, weighted by n / (n - 1): the stratum keeps its weight
+        members = (task == 0) & (truth == label)
+        assert boot._weights[:, members].sum(1) == pytest.approx(5.0 * members.sum())
+        assert len(np.unique(boot._weights[:, members])) > 2
 
 
-def test_a_judge_with_an_estimate_goes_on_where_it_was(graph: Graph) -> None:
+def test_a_judge_with_an_estimate_goes_on_where_it_was() -> None:
+    graph = random_graph(0, 1000, 1000)
     stream, answer = class_stream(graph), noisy(graph, 0)
-    first, second = Judge(stream, cap=4), Judge(stream, cap=4)
+    first, second = Judge(stream, cap=25), Judge(stream, cap=25)
     for step in stream:
         first.after(step, answer)  # type: ignore[arg-type]
         if step.index == 5:
@@ -106,11 +153,12 @@ def test_a_judge_with_an_estimate_goes_on_where_it_was(graph: Graph) -> None:
         elif step.index > 5:
             second.after(step, answer)  # type: ignore[arg-type]
     assert same(first.state(), second.state()) and first.evaluation() == second.evaluation()
+    assert first.evaluation()["AAP_interval"] is not None
 
 
-def test_the_same_nodes_are_chosen_for_every_method(graph: Graph) -> None:
-    stream = class_stream(graph)
-    ids = [Judge(stream, cap=3)._validation.ids for _ in range(2)]
+def test_the_same_nodes_are_chosen_for_every_method() -> None:
+    stream = class_stream(random_graph(0, 1000, 1000))
+    ids = [Judge(stream, cap=30)._validation.ids for _ in range(2)]
     assert np.array_equal(ids[0], ids[1]) and set(ids[0]) < set(stream.held_out(VALIDATION).tolist())
     with pytest.raises(ConfigError):
         Judge(stream, cap=0)

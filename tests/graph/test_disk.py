@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from ocgl.benchmark import configure, run_of, stream_of
 from ocgl.benchmark.keep import TIMINGS
 from ocgl.benchmark.placing import folder_of, raw_bytes
-from ocgl.errors import UnknownNameError
+from ocgl.errors import DiskFullError, UnknownNameError
 from ocgl.graph import Graph, Look, Store, store
 from ocgl.graph.growable import Growable
 from ocgl.streams import class_stream
@@ -51,6 +51,40 @@ def test_looks_into_both_stores_are_equal(
         assert np.array_equal(first.aggregated, second.aggregated)
         assert np.array_equal(first.indices, second.indices) and first.cost == second.cost
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_full_disk_has_a_name_and_leaves_the_store_as_it_was(
+    graph: Graph, tmp_path: Path, sparse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, there = class_stream(graph), Store(tmp_path)
+    arrival = stream.arrival(stream.order)
+    rows = csr_array(arrival.rows) if sparse else arrival.rows
+    first = there_is_room = os.posix_fallocate
+
+    def full(file: int, start: int, size: int) -> None:
+        if size > 4096 * full.pages:  # type: ignore[attr-defined]
+            raise OSError(28, "No space left on device")
+        there_is_room(file, start, size)
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    edges = arrival.edges
+    half = np.isin(edges, stream.order[:60]).all(0)
+    full.pages = 1000  # type: ignore[attr-defined]
+    there.add(stream.order[:60], rows[:60], edges[:, half])
+    before = there.look(stream.order[:20], Look(hops=2), key=0)
+    for pages in (0, 1):
+        full.pages = pages  # type: ignore[attr-defined]
+        many = np.arange(10_000, 40_000)
+        wide = rows[np.zeros(30_000, int)]
+        pairs = np.stack([many, np.full(30_000, stream.order[0])])
+        with pytest.raises(DiskFullError, match="no room"):
+            there.add(many, wide, pairs)
+        again = there.look(stream.order[:20], Look(hops=2), key=0)
+        assert len(there) == 60 and np.array_equal(before.aggregated, again.aggregated)
+    monkeypatch.setattr(os, "posix_fallocate", first)
+    there.add(many, wide, pairs)
+    assert len(there) == 30_060 and there.degrees([stream.order[0]])[0] >= 30_000
 
 
 @pytest.mark.parametrize("strategy", ["bare", "linear", "ssm-er", "joint"])

@@ -78,3 +78,15 @@ def test_nothing_is_answered_twice(graph: Graph, monkeypatch: pytest.MonkeyPatch
     learner.learn(stream.labels_of(stream.label_order[5:9]))
     watch(stream.order[:10])
     assert len(calls) == 3
+
+
+def test_other_candidates_are_another_question(graph: Graph) -> None:
+    stream = class_stream(graph)
+    learner = Learner(make("bare"))
+    learner.arrive(stream.arrival(stream.order))
+    learner.learn(stream.labels_of(stream.label_order))
+    watch, ids = Watch(learner), stream.order[:9]
+    for label in (0, 1, 1, 2):
+        candidates = np.full((9, 1), label)
+        assert (watch(ids, candidates) == label).all()
+    assert np.array_equal(watch(ids), learner.predict(ids))

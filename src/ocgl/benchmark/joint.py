@@ -44,6 +44,7 @@ class JointRun(Run):
         """Train up to each task and give the result; what an offline model does not have is None."""
         result = super().finish(watch)
         result |= dict.fromkeys(("AAP", "AF", "AF_T", "prequential"))
+        result["evaluation"].pop("AAP_interval", None)
         values = [None if np.isnan(ap) else 100 * float(ap) for ap in self.judge.anytime]
         curve = [[step, value] for step, value in zip(self.judge.steps.tolist(), values, strict=True)]
         return result | {"curve": curve, "matrix": [result["matrix"][-1]]}

@@ -70,7 +70,7 @@ class Run:
             batch = self.learner.batch(labels)
             begin += self._prequential(step, batch)
             self.learner.learn(batch)
-            self._count(batch.neighborhood.cost)
+            self._count(batch.neighborhood.cost + self.learner.strategy.further_cost)
         learned = time.perf_counter()
         score = self.judge.after(step, self.learner.predict, self.watch)
         self.learn_seconds += learned - begin
@@ -152,6 +152,7 @@ class Run:
         twin.store.add([0, 1], rows, [[0], [1]])
         twin.learn(Labels(np.array([0, 1]), np.array([0, 1])))
         twin.predict([0])
+        Watch(twin)(np.array([0]))
 
     def _prequential(self, step: Any, batch: Any) -> float:
         begin = time.perf_counter()
@@ -169,7 +170,8 @@ class Run:
         look = self.learner.strategy.look
         if not look.bounded or not self.updates:
             return None
-        return asdict(look.bound(self.most_seeds, self.learner.store.features.row_bound))
+        seeds = self.most_seeds + self.learner.strategy.looks_again
+        return asdict(look.bound(seeds, self.learner.store.features.row_bound))
 
     @property
     def most_seeds(self) -> int:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from ocgl.benchmark.config import RunConfig
 from ocgl.benchmark.keep import stream_of
+from ocgl.benchmark.placing import folder_of
+from ocgl.errors import ConfigError
+from ocgl.graph import Store
 from ocgl.state import State
 from ocgl.strategies import Learner, make
 from ocgl.streams import Stream
@@ -31,10 +34,12 @@ def learn_share(config: RunConfig, share: int, shares: int, data_root: Path | No
 def learn_in_shares(config: RunConfig, pool: Executor, shares: int, data_root: Path | None = None) -> Learner:
     """Learn a stream in shares, on the processes of this machine or of a cluster, and put them together.
 
-    Only methods that can be merged do this. The learner given back has the classifier of one pass over the stream, and
-    the whole graph in its store.
+    Only methods that can be merged do this, and none that looks again at nodes it has learned. The learner given back
+    has the classifier of one pass over the stream, and the whole graph in its store.
     """
     stream = stream_of(config, data_root)
+    if _empty(config, stream).strategy.needs_store:
+        raise ConfigError(f"{config.strategy} looks again at what it has learned; in shares that is not one pass")
     parts = []
     for state in pool.map(learn_share, [config] * shares, range(shares), [shares] * shares, [data_root] * shares):
         part = _empty(config, stream)
@@ -48,7 +53,7 @@ def learn_in_shares(config: RunConfig, pool: Executor, shares: int, data_root: P
 
 def _empty(config: RunConfig, stream: Stream) -> Learner:
     strategy = make(config.strategy, seed=config.seed, **config.strategy_settings(stream.base))
-    return Learner(strategy, config.eval_fanout, config.eval_chunk)
+    return Learner(strategy, config.eval_fanout, config.eval_chunk, Store(folder_of("auto", stream.graph)))
 
 
 def _merged(first: Learner, second: Learner) -> Learner:

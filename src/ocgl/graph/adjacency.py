@@ -163,6 +163,14 @@ class Adjacency:
             self._pool.reserve(len(self._pool.reserved) + (1 << 16))
         self.edges += len(later)
 
+    def make_room(self, later: PositionArray, earlier: PositionArray) -> None:
+        """Reserve what these edges can need at most, so that adding them cannot fail halfway."""
+        ends, times = np.unique(np.concatenate([later, earlier]), return_counts=True)
+        degrees = np.zeros(len(ends), np.int64)
+        old = ends < len(self)
+        degrees[old] = self._heads.rows[ends[old], 1]
+        self._pool.reserve(int(self._free[_CLASSES]) + int((2 * (degrees + times) + 8).sum()))
+
     def let_go(self) -> None:
         """Let what lies in a file leave memory."""
         self._pool.let_go()

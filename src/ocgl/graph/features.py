@@ -37,6 +37,10 @@ class Table(Protocol):
         """Count the bytes of these rows."""
         ...
 
+    def make_room(self, rows: Rows) -> None:
+        """Reserve what these rows need, so that adding them cannot fail halfway."""
+        ...
+
     def append(self, rows: Rows) -> None:
         """Add checked rows at the end."""
         ...
@@ -79,6 +83,10 @@ class DenseTable:
     def bytes_of(self, nodes: PositionArray) -> int:
         """Count the bytes of these rows."""
         return len(nodes) * self.row_bound
+
+    def make_room(self, rows: Rows) -> None:
+        """Reserve what these rows need."""
+        self._rows.reserve(len(self) + rows.shape[0])
 
     def append(self, rows: Rows) -> None:
         """Add checked rows at the end."""
@@ -151,6 +159,12 @@ class SparseTable:
         """Count the bytes of these rows."""
         starts = self._starts.rows
         return int((starts[nodes + 1] - starts[nodes]).sum()) * 8 + 8 * len(nodes)
+
+    def make_room(self, rows: Rows) -> None:
+        """Reserve what these rows need."""
+        assert not isinstance(rows, np.ndarray)
+        for part in (self._columns, self._values):
+            part.reserve(len(part) + rows.nnz)
 
     def append(self, rows: Rows) -> None:
         """Add checked rows at the end."""

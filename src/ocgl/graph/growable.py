@@ -67,12 +67,16 @@ class Growable:
             return
         wanted = max(rows * self._row_bytes, len(self._map) * 3 // 2)
         wanted = -(-wanted // mmap.PAGESIZE) * mmap.PAGESIZE
-        del self._all
         if self._file is not None:
             self._map = self._mapped(wanted)
-        elif wanted < _LARGE or not self._moved(max(wanted, _AHEAD), _NO_RESERVE):
-            self._enlarge(wanted)
-        self._all = self._whole()
+            self._all = self._whole()
+        else:
+            del self._all
+            try:
+                if wanted < _LARGE or not self._moved(max(wanted, _AHEAD), _NO_RESERVE):
+                    self._enlarge(wanted)
+            finally:  # also where there is no more memory: what was there stays
+                self._all = self._whole()
 
     def extend(self, rows: Any) -> None:
         """Append rows."""

@@ -105,10 +105,14 @@ class SparseRows:
         """The entries column by column: where each column starts, rows, values."""
         return _turned(*self._table, self._nodes, self._width)
 
-    def times(self, weight: FloatArray) -> FloatArray:
-        """Give XW; few rows column by column, as the result then stays in the cache and the weight is read once."""
+    def times(self, weight: FloatArray, learning: bool = False) -> FloatArray:
+        """Give XW, each row by itself, whatever the others.
+
+        In learning, where the columns are needed anyway, few rows are made column by column: the result stays in the
+        cache, and the weight is read once.
+        """
         count = len(self._nodes)
-        if 4 * count * weight.shape[1] <= _CACHED:
+        if learning and 4 * count * weight.shape[1] <= _CACHED:
             return _by_column(*self.by_column, weight, count)
         return _by_row(*self._table, self._nodes, weight)
 

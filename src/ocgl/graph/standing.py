@@ -144,7 +144,7 @@ class Standing:
 
     The sampled neighbours of a node are fixed by the key, the node and its degree; so its sum of raw features is made
     again only when its degree has changed. What is held depends on the nodes looked at: a row of sums for each node
-    before the last hop.
+    before the last hop, on disk where the store is.
 
     >>> store = Store()
     >>> store.add([7, 8], np.eye(2), edges=[[8], [7]])
@@ -183,7 +183,9 @@ class Standing:
         sums = self._room(len(nodes))
         slots, held, degrees = self._slots.rows, self._held.reserved, self._degrees.reserved
         changed = _settle(nodes, sizes, heads, slots, held, degrees, sums, self._held.size)
-        self._held.size = self._degrees.size = len(nodes)
+        for part in (self._held, self._degrees, self._sums):
+            assert part is not None
+            part.size = len(nodes)
         cost = self._renew(sums, changed, held)
         starts, edges = _renumbered(nodes, indptr, indices, slots)
         cap = look.fanouts[0]
@@ -220,7 +222,7 @@ class Standing:
         if missing:
             self._slots.extend(np.full(missing, -1, np.int32))
         if self._sums is None:
-            self._sums = Growable(np.float32, self._store.features.width)
+            self._sums = Growable(np.float32, self._store.features.width, self._store.folder)
         for part in (self._held, self._degrees, self._sums):
             part.reserve(count)
         return self._sums.reserved

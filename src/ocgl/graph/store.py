@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ocgl.errors import (
+    DiskFullError,
     DuplicateEdgeError,
     DuplicateNodeError,
     EmptyBatchError,
@@ -26,7 +27,7 @@ from ocgl.graph.neighborhood import Neighborhood, touched, weigh
 from ocgl.graph.sampling import sample
 from ocgl.graph.sparsify import Sparsified, sparsify
 from ocgl.kernels import kernel
-from ocgl.types import DoubleArray, IntArray, PositionArray
+from ocgl.types import DoubleArray, IntArray, PositionArray, Rows
 
 _MAX_NODES = 2**31 - 1
 _LET_GO = 1 << 28
@@ -117,18 +118,32 @@ class Store:
         if not np.isfinite(stamps).all():
             raise NotFiniteError("an arrival time is NaN or infinite")
 
-        if self._table is None:
-            self._table = make_table(rows.shape[1], not isinstance(rows, np.ndarray), self.folder)
-        self._table.append(rows)
+        table = self._table
+        if self.folder is not None:
+            table = self._with_room(rows, later, earlier)
+        elif table is None:
+            table = make_table(rows.shape[1], not isinstance(rows, np.ndarray))
+        self._table = table
+        table.append(rows)
         self._ids.append(new)
         self._order.extend(new)
         self._times.extend(stamps)
         self._adjacency.add_nodes(len(new))
         self._adjacency.add_edges(later, earlier)
         if self.folder is not None and self.nbytes > self._let_go_at:
-            self._table.let_go()
+            table.let_go()
             self._adjacency.let_go()
             self._let_go_at = self.nbytes + _LET_GO
+
+    def _with_room(self, rows: Rows, later: PositionArray, earlier: PositionArray) -> Table:
+        """Give the table, with room on disk for an arrival, or say that there is none."""
+        try:
+            table = self._table or make_table(rows.shape[1], not isinstance(rows, np.ndarray), self.folder)
+            table.make_room(rows)
+            self._adjacency.make_room(later, earlier)
+        except OSError as error:
+            raise DiskFullError(f"no room for {rows.shape[0]} more nodes in {self.folder}: {error}") from error
+        return table
 
     def arrive(self, arrival: Arrival) -> None:
         """Add the nodes of one arrival."""

@@ -28,14 +28,14 @@ class _Layers(torch.autograd.Function):
     """All layers as one differentiable step: at this size, autograd node by node costs as much as the products."""
 
     @staticmethod
-    def forward(ctx: Any, seen: Neighborhood, pending: Pending, head: Tensor, *inner: Tensor) -> Tensor:
+    def forward(ctx: Any, seen: Neighborhood, pending: Pending, learning: bool, head: Tensor, *inner: Tensor) -> Tensor:
         sparse = seen.table.sparse and len(inner) > 0
         received = [_EMPTY if sparse else seen.aggregated]
         active = []
         for layer, weight in enumerate(inner, start=2):
             values = weight.detach().numpy()
             if sparse and layer == 2:
-                hidden = propagate(seen.sparse_rows.times(values), seen.block(1))
+                hidden = propagate(seen.sparse_rows.times(values, learning), seen.block(1))
             else:
                 hidden = received[-1] @ values
             active.append(np.maximum(hidden, 0, out=hidden))
@@ -61,7 +61,7 @@ class _Layers(torch.autograd.Function):
                 inner_grads.insert(0, torch.from_numpy(ctx.received[layer].T @ grad))
             if layer:
                 grad = grad @ inner[layer].T
-        return (None, None, head_grad, *inner_grads)
+        return (None, None, None, head_grad, *inner_grads)
 
 
 class GCN(nn.Module):
@@ -84,5 +84,5 @@ class GCN(nn.Module):
 
     def forward(self, seen: Neighborhood) -> Tensor:
         """Give the logits of the seeds."""
-        logits: Tensor = _Layers.apply(seen, self.pending, self.head.weight, *self.inner)  # type: ignore[no-untyped-call]
+        logits: Tensor = _Layers.apply(seen, self.pending, torch.is_grad_enabled(), self.head.weight, *self.inner)  # type: ignore[no-untyped-call]
         return logits

@@ -45,10 +45,7 @@ class Moments:
         if not set(labels.tolist()) <= set(self.labels):
             raise StateError("a row is taken back whose class was never added")
         self._sum(rows, labels, -1.0)
-        self._leaving = np.concatenate([self._leaving, rows])
-        if len(self._leaving) >= PENDING:
-            self._second = blas.dsyrk(-1.0, self._leaving.T, 1.0, self._second, lower=1, overwrite_c=1)
-            self._leaving = np.empty((0, self.width))
+        self._leave(rows)
 
     def merge(self, other: "Moments") -> None:
         """Add what another one has seen."""
@@ -59,7 +56,7 @@ class Moments:
         self._sums[places] += other._sums
         self._second += other._second
         self._keep(other._pending[: other._waiting])
-        self._leaving = np.concatenate([self._leaving, other._leaving])
+        self._leave(other._leaving)
         self.version += 1
 
     @property
@@ -104,6 +101,12 @@ class Moments:
             self._waiting = 0
         self._pending[self._waiting : self._waiting + len(rows)] = rows
         self._waiting += len(rows)
+
+    def _leave(self, rows: AnyArray) -> None:
+        self._leaving = np.concatenate([self._leaving, rows])
+        if len(self._leaving) >= PENDING:
+            self._second = blas.dsyrk(-1.0, self._leaving.T, 1.0, self._second, lower=1, overwrite_c=1)
+            self._leaving = np.empty((0, self.width))
 
     def _places(self, labels: IntArray) -> IntArray:
         """Find the classes' rows, adding those not seen before in order of their labels."""

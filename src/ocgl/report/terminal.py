@@ -25,8 +25,8 @@ def result_table(result: Json) -> Group:
 
 def _estimate(result: Json) -> list[str]:
     """Say how far AAP may be off where it is an estimate."""
-    asked = result["evaluation"]
-    if asked["anytime"] == "exact" or asked["AAP_interval"] is None:
+    asked = result.get("evaluation", {"anytime": "exact"})
+    if asked["anytime"] == "exact" or asked.get("AAP_interval") is None:
         return []
     low, high = asked["AAP_interval"]
     part = f"{asked['nodes']:,} of {asked['of']:,} validation nodes"

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, PositiveInt
 from pydantic.dataclasses import dataclass
 
 from ocgl.errors import StateError, WrongLookError, WrongWidthError
-from ocgl.graph import UNKNOWN, Batch, Look, Neighborhood
+from ocgl.graph import UNKNOWN, Batch, Cost, Look, Neighborhood
 from ocgl.graph.features import Table
 from ocgl.graph.look import Degrees, Norm
 from ocgl.state import State
@@ -94,6 +94,16 @@ class Strategy(ABC):
         Then the sums of nodes that are asked about again and again can be kept while the graph does not change there.
         """
         return False
+
+    @property
+    def looks_again(self) -> int:
+        """How many nodes an update may look at beside those of its batch."""
+        return 0
+
+    @property
+    def further_cost(self) -> Cost:
+        """What the last update has touched by that."""
+        return Cost()
 
     @property
     def memory_nodes(self) -> int:

@@ -10,7 +10,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ocgl.buffers.revisits import RevisitBuffer
 from ocgl.errors import ConfigError, NeedsStoreError, StateError
-from ocgl.graph import Batch, Look, Neighborhood, Store
+from ocgl.graph import Batch, Cost, Look, Neighborhood, Store
 from ocgl.graph.features import Table
 from ocgl.graph.positions import arrived, ids_at
 from ocgl.models.moments import PENDING, Moments
@@ -50,6 +50,7 @@ class ClosedForm(Strategy):
         self._solved: tuple[int, DoubleArray, DoubleArray] | None = None
         self._buffer: RevisitBuffer | None = None
         self._rng = generator(self.seed, "revisit")
+        self._further = Cost()
         self.updates = 0
 
     @property
@@ -89,12 +90,15 @@ class ClosedForm(Strategy):
 
     def _look_again(self, moments: Moments, buffer: RevisitBuffer, store: Store) -> None:
         """Correct what was learned of the nodes whose turn it is; one that this store does not know stays as it is."""
+        self._further = Cost()
         slots = buffer.turn(self.revisit)
         slots = slots[arrived(store, buffer.ids[slots])]
         if len(slots) == 0:
             return
         distinct, place = np.unique(buffer.ids[slots], return_inverse=True)  # a node may have been learned twice
-        now = self._view.encode(store.look(distinct, self.look, key(self._rng)))[place]
+        seen = store.look(distinct, self.look, key(self._rng))
+        self._further = seen.cost
+        now = self._view.encode(seen)[place]
         moments.remove(buffer.rows[slots], buffer.labels[slots])
         moments.add(now, buffer.labels[slots])
         buffer.rows[slots] = now
@@ -103,6 +107,16 @@ class ClosedForm(Strategy):
     def needs_store(self) -> bool:
         """Whether nodes are looked at again."""
         return self.revisit > 0 and self.buffer_size > 0
+
+    @property
+    def looks_again(self) -> int:
+        """How many remembered nodes are looked at with a batch."""
+        return self.revisit if self.needs_store else 0
+
+    @property
+    def further_cost(self) -> Cost:
+        """What looking again at remembered nodes has touched."""
+        return self._further
 
     @property
     def memory_nodes(self) -> int:

@@ -40,8 +40,8 @@ class Linear(VectorReplay):
         return MLP(width, 0, rng)
 
     def starts_from_sums(self, table: Table) -> bool:
-        """z is all that is used."""
-        return True
+        """z is all that is used; that of sparse rows is not kept: written out it may be larger than the store."""
+        return not table.sparse
 
     def encode(self, seen: Neighborhood) -> FloatArray:
         """Give z."""

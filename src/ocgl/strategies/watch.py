@@ -6,7 +6,7 @@ from ocgl.graph import Standing, can_stand
 from ocgl.strategies.learner import Learner
 from ocgl.types import IntArray
 
-_LARGEST_LOOK = 1 << 14
+_LARGEST_LOOK = 1 << 27  # bytes of the nodes' own features, written out
 
 
 class Watch:
@@ -22,14 +22,22 @@ class Watch:
     def __init__(self, learner: Learner) -> None:
         self._learner = learner
         self._standing: Standing | None = None
-        self._last: tuple[int, IntArray, IntArray] | None = None
+        self._asked: tuple[int, IntArray, IntArray | None] | None = None
+        self._answer: IntArray = np.empty(0, np.int64)
 
     def __call__(self, ids: IntArray, candidates: IntArray | None = None) -> IntArray:
         """Give the label of each of these distinct nodes."""
-        version = self._learner.version
-        if self._last is None or self._last[0] != version or not np.array_equal(self._last[1], ids):
-            self._last = (version, ids.copy(), self._answered(ids, candidates))
-        return self._last[2].copy()
+        if not self._is_known(ids, candidates):
+            self._answer = self._answered(ids, candidates)
+            kept = None if candidates is None else candidates.copy()
+            self._asked = (self._learner.version, ids.copy(), kept)
+        return self._answer.copy()
+
+    def _is_known(self, ids: IntArray, candidates: IntArray | None) -> bool:
+        if self._asked is None or self._asked[0] != self._learner.version or not np.array_equal(self._asked[1], ids):
+            return False
+        last = self._asked[2]
+        return candidates is last or (candidates is not None and last is not None and np.array_equal(candidates, last))
 
     def _answered(self, ids: IntArray, candidates: IntArray | None) -> IntArray:
         learner = self._learner
@@ -37,7 +45,8 @@ class Watch:
         if len(ids) == 0 or len(strategy.labels) == 0:
             return learner.predict(ids, candidates)
         if not (can_stand(look) and strategy.starts_from_sums(learner.store.features)):
-            return learner.predict(ids, candidates, None if look.norm == "sym" else _LARGEST_LOOK)
+            whole = max(learner.chunk, _LARGEST_LOOK // (4 * learner.store.features.width))
+            return learner.predict(ids, candidates, None if look.norm == "sym" else whole)
         if self._standing is None:
             self._standing = Standing(learner.store, look, learner.question_key)
         seen, order = self._standing.look(ids)
