@@ -25,7 +25,7 @@ def run(options: list[str]) -> Json:
         path = Path(folder) / "result.json"
         begin = time.perf_counter()
         command = [sys.executable, "-m", "ocgl", "run", *options, "--json", str(path)]
-        subprocess.run(command, check=True, capture_output=True)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         result: Json = json.loads(path.read_text())
         return result | {"minutes": (time.perf_counter() - begin) / 60}
 

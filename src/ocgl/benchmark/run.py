@@ -1,7 +1,5 @@
 """One run: a stream through a learner, judged at any time, resumable at any batch."""
 
-import resource
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -15,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 import ocgl
 from ocgl.benchmark.config import RunConfig
+from ocgl.benchmark.memory import peak_rss_bytes
 from ocgl.benchmark.protocol import protocol_card
 from ocgl.errors import ResumeError
 from ocgl.evaluation import Judge
@@ -103,8 +102,7 @@ class Run:
             "nonfinite_losses": getattr(strategy, "nonfinite_losses", 0),
             "learn_seconds": self.learn_seconds,
             "evaluate_seconds": self.evaluate_seconds,
-            "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            * (1024 if sys.platform != "darwin" else 1),
+            "peak_rss_bytes": peak_rss_bytes(),
             "memory_bytes": strategy.memory_bytes,
             "memory_nodes": strategy.memory_nodes,
             "store": "memory" if self.learner.store.folder is None else "disk",

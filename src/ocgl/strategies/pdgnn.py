@@ -11,15 +11,16 @@ from ocgl.graph import Look, Neighborhood
 from ocgl.graph.features import dense
 from ocgl.models import MLP, propagate
 from ocgl.strategies.base import STRICT
-from ocgl.strategies.replay import VectorReplay
+from ocgl.strategies.viewed import ViewedReplay
 from ocgl.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(kw_only=True, config=STRICT)
-class PDGNN(VectorReplay):
+class PDGNN(ViewedReplay):
     """z_v = (A^K X)_v with symmetric weights on the sampled K-hop subgraph, no parameters; then an MLP F-hidden-C.
 
-    L = mean CE over (z of the batch + remembered z); a remembered z stays as it was on arrival.
+    L = mean CE over (z of the batch + remembered z); a remembered z stays as it was on arrival. With a `view`, z is
+    that view of the node instead.
 
     >>> PDGNN(layers=1).look.hops
     1
@@ -31,16 +32,15 @@ class PDGNN(VectorReplay):
     layers: NonNegativeInt = 2
     hidden: PositiveInt = 256
 
-    @property
-    def look(self) -> Look:
+    def own_look(self) -> Look:
         """As many hops as the embedding has."""
         return self._looking(self.layers, "sym")
 
     def make_model(self, width: int, rng: np.random.Generator) -> nn.Module:
         """Make the MLP."""
-        return MLP(width, self.hidden, rng)
+        return MLP(self.trained_width(width), self.hidden, rng)
 
-    def encode(self, seen: Neighborhood) -> FloatArray:
+    def own_vectors(self, seen: Neighborhood) -> FloatArray:
         """Give z: aggregate raw features once per hop."""
         if seen.hops == 0:
             return dense(seen.own_rows())
