@@ -79,6 +79,7 @@ def _latency(sizes: list[Json]) -> Any:
                 label = f"{size['name'][4:]} (batch {size['batch']})" if p == 50 else None
                 ax.plot(nodes, values, style, color=f"C{i}", marker="o", markersize=2.5, label=label)
         ax.set(xscale="log", yscale="log", xlabel="nodes in the graph", ylabel="ms", title=f"{title}: p50, dotted p99")
+        _plain(ax)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4)
     return figure
@@ -95,8 +96,18 @@ def _evaluation(sizes: list[Json]) -> Any:
     ax.bar(place + 0.2, [p["evaluate_ms"] for p in last], 0.4, label="as runs do it", color="C0")
     ax.set(yscale="log", ylabel="ms per evaluation", title="at most 3,000 validation nodes, at the end of the stream")
     ax.set_xticks(place, [size["name"] for size in sizes], rotation=35, ha="right")
-    ax.legend()
+    _plain(ax)
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
+
+
+def _plain(ax: Any) -> None:
+    """Write milliseconds as numbers, not as powers."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 HEAD = """# Performance
