@@ -24,7 +24,7 @@ CONFIG, CHECKPOINT, MODEL, CURVES, RESULT = (
     "config.json", "checkpoint.safetensors", "model.safetensors", "anytime.parquet", "result.json",
 )  # fmt: skip
 CHECKPOINT_SECONDS = 5.0
-TIMINGS = ("learn_seconds", "evaluate_seconds", "peak_rss_bytes")
+TIMINGS = ("learn_seconds", "evaluate_seconds", "peak_rss_bytes", "store")
 """Keys of a result that differ between runs that are otherwise bit-equal."""
 
 Watch = Callable[[Progress], None]
