@@ -20,11 +20,15 @@ EVERY = 10
 class _Encoded:
     """Wraps a view: what `change` makes of its rows is learned and asked instead."""
 
-    def __init__(self, view: Any, change: Any) -> None:
-        self._view, self._change = view, change
+    def __init__(self, view: Any, change: Any, added: int = 0) -> None:
+        self._view, self._change, self._added = view, change, added
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._view, name)
+
+    def width(self, width: int) -> int:
+        inner: int = self._view.width(width)
+        return inner + self._added
 
     def encode(self, seen: Neighborhood) -> FloatArray:
         changed: FloatArray = self._change(self._view.encode(seen))
@@ -61,7 +65,7 @@ class Relu(Ridge):
         super().__post_init__()
         plain: Any = self._view
         self._random: FloatArray | None = None
-        self._view = _Encoded(plain, self._beside)  # type: ignore[assignment]
+        self._view = _Encoded(plain, self._beside, self.units)  # type: ignore[assignment]
 
     def _beside(self, rows: FloatArray) -> FloatArray:
         if self._random is None:
@@ -195,9 +199,9 @@ class Weighted(Ridge):
         cap = seen.counts(seen.seeds).max() if self.fanout == "all" else self.fanout
         weight = (((seen.counts(seen.seeds)[known] + 1.0) / (cap + 1.0)) ** self.exponent)[:, None]
         if self._moments is None:
-            self._width = seen.width
-            self._moments = Moments(rows.shape[1])
+            self._begin(seen.width)
         moments = self._moments
+        assert moments is not None
         places = moments._places(labels)
         np.add.at(moments._counts, places, weight[:, 0])
         np.add.at(moments._sums, places, weight * rows)
