@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ocgl.errors import ConfigError, OcglError
@@ -17,7 +16,6 @@ from ocgl.types import Json
 
 if TYPE_CHECKING:
     from ocgl.benchmark import Tally
-    from ocgl.benchmark.keep import Watch
     from ocgl.benchmark.run import Progress as RunProgress
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Online Continual Graph Learning.")
@@ -62,11 +60,13 @@ def run(
     """Stream a graph through a strategy and score it at any time."""
     from ocgl import benchmark
     from ocgl.benchmark import loggers
+    from ocgl.benchmark.keep import write_json
+    from ocgl.report.progress import bar, watcher
     from ocgl.report.run_page import write_run_page
     from ocgl.report.terminal import result_table
 
-    with _progress() as bar:
-        watch = _watcher(bar)
+    with bar(console) as shown:
+        watch = watcher(shown)
         if resume is not None:
             if log:
                 raise ConfigError("--log goes with a new run; a resumed one is already partly logged")
@@ -90,7 +90,7 @@ def run(
             for logger in logs:
                 logger.end(loggers.final(result))
     if json_file is not None:
-        _write_json(json_file, result)
+        write_json(json_file, result)
     console.print(result_table(result))
     if out is not None:
         console.print(f"open [bold]{write_run_page(out)}[/bold]", soft_wrap=True)
@@ -130,11 +130,12 @@ def expansion(
     """Measure and draw how many nodes a batch would see, with and without the cap (Figure 2 of the paper)."""
     from ocgl.benchmark.config import defaults_of, parse_setting
     from ocgl.benchmark.expansion import expansion as measure
+    from ocgl.benchmark.expansion import parse_hops
     from ocgl.datasets import load
     from ocgl.report import figures
     from ocgl.streams import make_stream
 
-    depths = _hops(hops)
+    depths = parse_hops(hops)
     options: Json = {"batch_size": defaults_of(dataset).batch_size} | dict(map(parse_setting, settings or ()))
     with console.status("measuring"):
         found = measure(make_stream(load(dataset, data_root, structure_only=True), stream, **options), depths, fanout)
@@ -335,44 +336,6 @@ def check(
             verdict, failed = f"[red]fails[/red]: {error}", failed + 1
         console.print(f"{one.__name__.replace('_', ' '):45}{verdict}", soft_wrap=True)
     raise typer.Exit(1 if failed else 0)
-
-
-def _hops(text: str) -> tuple[int, ...]:
-    try:
-        depths = tuple(sorted({int(part) for part in text.split(",")}))
-    except ValueError:
-        depths = (0,)
-    if min(depths) < 1:
-        raise ConfigError(f"--hops {text!r}: numbers from 1, with commas")
-    return depths
-
-
-def _progress(unit: str = "batch") -> Progress:
-    return Progress(
-        TextColumn(unit + " {task.completed}/{task.total}"),
-        BarColumn(),
-        TextColumn("{task.fields[note]}"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
-
-
-def _watcher(bar: Progress) -> "Watch":
-    line = bar.add_task("run", total=None, note="loading")
-
-    def watch(progress: "RunProgress") -> None:
-        score = "" if progress.anytime is None else f"AP_t {100 * progress.anytime:5.1f}  "
-        note = f"{progress.nodes:,} nodes  {score}{progress.nodes_per_second:,.0f} nodes/s"
-        bar.update(line, completed=progress.step, total=progress.steps, note=note)
-
-    return watch
-
-
-def _write_json(path: Path, result: Json) -> None:
-    from ocgl.state import write_whole
-
-    write_whole(path, (json.dumps(result, indent=1) + "\n").encode())
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ocgl.errors import ConfigError
 from ocgl.graph import Look
 from ocgl.graph.adjacency import Adjacency, in_order
 from ocgl.graph.balls import ball_sizes
@@ -97,3 +98,14 @@ def _grow(graph: Adjacency, stream: Stream, ids: IntArray) -> None:
     later, earlier = stream.position[stream.edges_back(ids)].astype(np.int32)
     graph.add_nodes(len(ids))
     graph.add_edges(*in_order(later, earlier))
+
+
+def parse_hops(text: str) -> tuple[int, ...]:
+    """Read numbers of hops, as the command line gives them."""
+    try:
+        depths = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        depths = (0,)
+    if min(depths) < 1:
+        raise ConfigError(f"--hops {text!r}: numbers from 1, with commas")
+    return depths

@@ -59,7 +59,7 @@ def execute(
         raise ResumeError(f"{out} holds a run already: continue it with --resume, or choose another directory")
     run = run_of(config, stream_of(config, data_root), store=store)
     out.mkdir(parents=True, exist_ok=True)
-    _write_json(out / CONFIG, config.model_dump(mode="json"))
+    write_json(out / CONFIG, config.model_dump(mode="json"))
     return _finish(run, out, watch, checkpoint_every)
 
 
@@ -96,7 +96,7 @@ def _finish(run: Run, out: Path, watch: Watch, every: int | None) -> Json:
     result = run.finish(keep)
     run.learner.state().save(out / MODEL)
     write_curves(run, out / CURVES)
-    _write_json(out / RESULT, result)  # last: its presence says that the rest is there
+    write_json(out / RESULT, result)  # last: its presence says that the rest is there
     (out / CHECKPOINT).unlink(missing_ok=True)
     return result
 
@@ -121,5 +121,6 @@ def write_curves(run: Run, path: Path) -> None:
     temporary.replace(path)
 
 
-def _write_json(path: Path, value: Json) -> None:
+def write_json(path: Path, value: Json) -> None:
+    """Write a result, whole or not at all."""
     write_whole(path, (json.dumps(value, indent=1) + "\n").encode())
