@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from ocgl.benchmark import Run, RunConfig, configure, stream_of, tuning
+from ocgl.benchmark import RunConfig, configure, stream_of, tuning
 from ocgl.benchmark.sweep import tuning_score
-from ocgl.benchmark.tuning import best, score
+from ocgl.benchmark.tuning import Trial, best, score
 from ocgl.errors import BeyondPrefixError
 from ocgl.evaluation import judge
 from ocgl.streams import TEST, Stream
@@ -38,14 +38,14 @@ def test_ties_go_to_the_first() -> None:
 
 
 def test_the_tuner_asked_for_anything_beyond_the_prefix_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Run] = []
+    given: list[Trial] = []
 
-    class Caught(Run):
+    class Caught(Trial):
         def __init__(self, config: RunConfig, stream: Stream, test: bool = True) -> None:
             super().__init__(config, stream, test)
             given.append(self)
 
-    monkeypatch.setattr(tuning, "Run", Caught)
+    monkeypatch.setattr(tuning, "Trial", Caught)
     config = configure("digits", "linear", settings=["batch_size=60"])
     tuning_score(config, None)
     (run,) = given

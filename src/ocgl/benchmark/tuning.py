@@ -35,13 +35,20 @@ def tune_tasks(tasks: int) -> int:
     return min(tasks, max(2, round(0.2 * tasks)))
 
 
+class Trial(Run):
+    """A run that is judged at its end only."""
+
+    def _prequential(self, step: Any, batch: Any) -> float:
+        return 0.0
+
+
 def score(config: RunConfig, prefix: Stream, share: float = 1.0) -> float:
     """Stream one configuration over the prefix; gives AP on validation nodes at its end, -inf if it diverged.
 
     With a smaller share, only that part of the prefix's steps (to drop hopeless configurations early).
     """
     steps = math.ceil(share * len(prefix))
-    run = Run(config.model_copy(update={"eval_every": steps}), prefix, test=False)
+    run = Trial(config.model_copy(update={"eval_every": steps}), prefix, test=False)
     for _ in range(steps):
         run.step()
     value = 100 * float(run.judge.anytime[-1])
