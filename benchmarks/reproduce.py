@@ -21,6 +21,7 @@ from ocgl.strategies.registry import keys
 DATASET = "amazon-computer"
 OUT = Path("results") / DATASET
 PUBLISHED = ("a-gem", "bare", "er", "ewc", "joint", "linear", "lwf", "mas", "pdgnn", "ssm-a-gem", "ssm-er", "twp")
+BEYOND = ("ridge", "slda")
 TEXTBOOK = ("linear", "pdgnn", "ssm-er", "er", "bare", "joint")
 WORKERS = 2
 
@@ -31,6 +32,7 @@ def sweeps() -> dict[str, Sweep]:
     smaller = Sweep(DATASET, replay, OUT, buffers=("1%", "2%"), eval_every=5, select_at="4%")
     return {
         "paper, 4 %": Sweep(DATASET, PUBLISHED, OUT),
+        "beyond the paper, 4 %": Sweep(DATASET, BEYOND, OUT),
         "textbook, 4 %": Sweep(DATASET, TEXTBOOK, OUT, profile="textbook"),
         "paper, 1 and 2 %": smaller,
     }

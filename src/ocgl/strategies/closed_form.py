@@ -31,11 +31,7 @@ class ClosedForm(Strategy):
     update and kept until the next.
     """
 
-    grid: ClassVar[dict[str, tuple[Any, ...]]] = {
-        "shrinkage": (0.01, 0.03, 0.1, 0.3),
-        "view": ("own+mean1", "own+mean1+mean2"),
-        "revisit": (0, 10),
-    }
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = {"shrinkage": (0.01, 0.03, 0.1, 0.3), "revisit": (0, 10)}
 
     view: str = "own+mean1"
     project: NonNegativeInt = 1024
