@@ -37,6 +37,7 @@ GRAPHS = {
     "sbm, drifting": f"sbm:{BLOCKS},homophily=0.7,drift=2",
 }
 STREAMS = ("class", "time")
+FULL: Json = {"view": "own+mean1+mean2", "revisit": 10, "buffer_size": 550}
 VARIANTS: dict[str, tuple[str, Json]] = {
     "ridge (own+mean1, shrinkage 0.1)": ("ridge", {}),
     "slda": ("slda", {}),
@@ -45,12 +46,14 @@ VARIANTS: dict[str, tuple[str, Json]] = {
     "view own+diff1": ("ridge", {"view": "own+diff1"}),
     "view own+mean1+mean2": ("ridge", {"view": "own+mean1+mean2"}),
     "revisiting 10 of 550": ("ridge", {"revisit": 10, "buffer_size": 550}),
-    "revisiting 10 of 550, with mean2": ("ridge", {"view": "own+mean1+mean2", "revisit": 10, "buffer_size": 550}),
+    "revisiting 10 of 550, with mean2": ("ridge", FULL),
     "shrinkage 0.01": ("ridge", {"shrinkage": 0.01}),
     "shrinkage 0.3": ("ridge", {"shrinkage": 0.3}),
     "prior from counts": ("ridge", {"balanced": False}),
     "projected to 256": ("ridge", {"project": 256}),
     "standardised": ("Diagonal", {}),
+    "shrunk part by part": ("ByPart", {}),
+    "shrunk part by part, with mean2 and revisits": ("ByPart", FULL),
     "512 random ReLU features beside": ("Relu", {}),
     "rows of length one": ("Unit", {}),
     "forgetting factor 0.998": ("Forgetting", {}),

@@ -41,17 +41,31 @@ class Diagonal(Ridge):
 
     name: ClassVar[str] = "ridge, standardised"
 
+    def _scales(self, variances: DoubleArray) -> DoubleArray:
+        return variances
+
     def solve(self, moments: Moments) -> tuple[DoubleArray, DoubleArray]:
         means, within = moments.means, moments.within()
         share = self._share(moments.counts)
         middle = share @ means
         centred = means - middle
         within = np.tril(within) + np.tril(within, -1).T
-        own = np.diag(within).copy() + 1e-6 * variance(within, means)
+        own = self._scales(np.diag(within)) + 1e-6 * variance(within, means)
         matrix = within + (centred * share[:, None]).T @ centred + np.diag(self.shrinkage * own)
         targets = np.eye(len(share)) - share
         weights = cho_solve(cho_factor(matrix, lower=True), (centred * share[:, None]).T @ targets)
         return weights, share - middle @ weights
+
+
+@dataclass(kw_only=True, config=STRICT)
+class ByPart(Diagonal):
+    """The penalty on each part of the view is relative to that part's own mean variance, not to that of all."""
+
+    name: ClassVar[str] = "ridge, scaled by part"
+
+    def _scales(self, variances: DoubleArray) -> DoubleArray:
+        parts = np.split(variances, len(self._view.parts))
+        return np.repeat([part.mean() for part in parts], len(parts[0]))
 
 
 @dataclass(kw_only=True, config=STRICT)
