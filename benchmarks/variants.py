@@ -116,8 +116,8 @@ class Forgetting(Ridge):
     def learn(self, batch: Batch) -> None:
         moments = self._moments
         if moments is not None:
-            moments._keep(np.empty((256, moments.width)))  # what waits is added first
-            moments._waiting = 0
+            moments._second = moments._coming.counted(moments._second, overwrite=True)  # what waits is added first
+            moments._coming._count = 0
             for part in (moments._counts, moments._sums, moments._second):
                 part *= self.keep
         super().learn(batch)
@@ -219,7 +219,7 @@ class Weighted(Ridge):
         places = moments._places(labels)
         np.add.at(moments._counts, places, weight[:, 0])
         np.add.at(moments._sums, places, weight * rows)
-        moments._keep(np.sqrt(weight) * rows)
+        moments._second = moments._coming.put(np.sqrt(weight) * rows, moments._second)
         moments.version += 1
         self.updates += 1
 

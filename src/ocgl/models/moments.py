@@ -11,6 +11,41 @@ PENDING = 256
 """Rows kept aside before they are added to the matrix of second moments in one product."""
 
 
+class _Waiting:
+    """Rows that wait to be added to a matrix of second moments, or to be taken from it, in one product."""
+
+    def __init__(self, width: int, sign: float) -> None:
+        self._sign = sign
+        self._block: DoubleArray = np.empty((PENDING, width))
+        self._count = 0
+
+    @property
+    def rows(self) -> DoubleArray:
+        return self._block[: self._count]
+
+    @property
+    def nbytes(self) -> int:
+        return self._block.nbytes
+
+    def put(self, rows: AnyArray, second: DoubleArray) -> DoubleArray:
+        """Let rows wait; gives the matrix, with what waited before if there is no room for both."""
+        for begin in range(0, len(rows), PENDING):
+            part = rows[begin : begin + PENDING]
+            if self._count + len(part) > PENDING:
+                second = self.counted(second, overwrite=True)
+                self._count = 0
+            self._block[self._count : self._count + len(part)] = part
+            self._count += len(part)
+        return second
+
+    def counted(self, second: DoubleArray, overwrite: bool) -> DoubleArray:
+        """Give the matrix with what waits; it may be the same one if it may be overwritten or nothing waits."""
+        if not self._count:
+            return second
+        found: DoubleArray = blas.dsyrk(self._sign, self.rows.T, 1.0, second, lower=1, overwrite_c=overwrite)
+        return found
+
+
 class Moments:
     """Per class the number and the sum of its rows, over all classes the sum of z z^T; in double precision.
 
@@ -30,15 +65,13 @@ class Moments:
         self._counts: DoubleArray = np.zeros(0)
         self._sums: DoubleArray = np.zeros((0, width))
         self._second: DoubleArray = np.zeros((width, width), order="F")  # the lower triangle counts
-        self._pending: DoubleArray = np.empty((PENDING, width))
-        self._waiting = 0
-        self._leaving: DoubleArray = np.empty((0, width))
+        self._coming = _Waiting(width, 1.0)
+        self._leaving: _Waiting | None = None
 
     def add(self, rows: FloatArray | DoubleArray, labels: IntArray) -> None:
         """Add labelled rows."""
         self._sum(rows, labels, 1.0)
-        for begin in range(0, len(rows), PENDING):
-            self._keep(rows[begin : begin + PENDING])
+        self._second = self._coming.put(rows, self._second)
 
     def remove(self, rows: FloatArray | DoubleArray, labels: IntArray) -> None:
         """Take back rows that were added."""
@@ -55,8 +88,9 @@ class Moments:
         self._counts[places] += other._counts
         self._sums[places] += other._sums
         self._second += other._second
-        self._keep(other._pending[: other._waiting])
-        self._leave(other._leaving)
+        self._second = self._coming.put(other._coming.rows, self._second)
+        if other._leaving is not None:
+            self._leave(other._leaving.rows)
         self.version += 1
 
     @property
@@ -71,10 +105,10 @@ class Moments:
 
     def within(self) -> DoubleArray:
         """Give the pooled covariance within classes; its lower triangle counts, and it may be overwritten."""
-        pending = self._pending[: self._waiting]
-        total = blas.dsyrk(1.0, pending.T, 1.0, self._second, lower=1) if len(pending) else self._second.copy(order="F")
-        if len(self._leaving):
-            total = blas.dsyrk(-1.0, self._leaving.T, 1.0, total, lower=1, overwrite_c=1)
+        total = self._coming.counted(self._second, overwrite=False)
+        if self._leaving is not None:
+            total = self._leaving.counted(total, overwrite=total is not self._second)
+        total = total.copy(order="F") if total is self._second else total
         weighted = self.means * np.sqrt(self._counts)[:, None]
         found: DoubleArray = blas.dsyrk(-1.0, weighted.T, 1.0, total, lower=1, overwrite_c=1)
         found /= max(self._counts.sum(), 1.0)
@@ -82,8 +116,9 @@ class Moments:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, but for rows that wait to be taken back (as many as wait to be added, at most)."""
-        return self._second.nbytes + self._pending.nbytes + self._sums.nbytes + self._counts.nbytes
+        """Bytes held."""
+        leaving = 0 if self._leaving is None else self._leaving.nbytes
+        return self._second.nbytes + self._coming.nbytes + leaving + self._sums.nbytes + self._counts.nbytes
 
     def _sum(self, rows: FloatArray | DoubleArray, labels: IntArray, sign: float) -> None:
         if rows.shape[1] != self.width:
@@ -94,19 +129,10 @@ class Moments:
             self._sums[place] += sign * rows[places == place].sum(0, dtype=np.float64)
         self.version += 1
 
-    def _keep(self, rows: AnyArray) -> None:
-        if self._waiting + len(rows) > PENDING:
-            waiting = self._pending[: self._waiting]
-            self._second = blas.dsyrk(1.0, waiting.T, 1.0, self._second, lower=1, overwrite_c=1)
-            self._waiting = 0
-        self._pending[self._waiting : self._waiting + len(rows)] = rows
-        self._waiting += len(rows)
-
     def _leave(self, rows: AnyArray) -> None:
-        self._leaving = np.concatenate([self._leaving, rows])
-        if len(self._leaving) >= PENDING:
-            self._second = blas.dsyrk(-1.0, self._leaving.T, 1.0, self._second, lower=1, overwrite_c=1)
-            self._leaving = np.empty((0, self.width))
+        if self._leaving is None:
+            self._leaving = _Waiting(self.width, -1.0)
+        self._second = self._leaving.put(rows, self._second)
 
     def _places(self, labels: IntArray) -> IntArray:
         """Find the classes' rows, adding those not seen before in order of their labels."""
@@ -121,8 +147,9 @@ class Moments:
     def state(self) -> State:
         """Give the sums and the rows kept aside."""
         arrays: dict[str, AnyArray] = {"counts": self._counts.copy(), "sums": self._sums.copy()}
-        arrays |= {"second": np.ascontiguousarray(self._second.T), "pending": self._pending[: self._waiting].copy()}
-        arrays["leaving"] = self._leaving.copy()
+        arrays |= {"second": np.ascontiguousarray(self._second.T), "pending": self._coming.rows.copy()}
+        if self._leaving is not None:
+            arrays["leaving"] = self._leaving.rows.copy()
         return State(arrays, {"labels": list(self.labels)})
 
     def load_state(self, state: State) -> None:
@@ -133,7 +160,8 @@ class Moments:
         self.labels = list(state.facts["labels"])
         self._counts, self._sums = np.array(state.arrays["counts"]), np.array(state.arrays["sums"])
         self._second = np.array(second.T, order="F")
-        self._waiting = len(state.arrays["pending"])
-        self._pending[: self._waiting] = state.arrays["pending"]
-        self._leaving = np.array(state.arrays["leaving"])
+        self._coming, self._leaving = _Waiting(self.width, 1.0), None
+        self._second = self._coming.put(state.arrays["pending"], self._second)
+        if "leaving" in state.arrays:
+            self._leave(state.arrays["leaving"])
         self.version += 1

@@ -9,21 +9,23 @@ from pydantic.dataclasses import dataclass
 from scipy.linalg import cho_factor, cho_solve
 
 from ocgl.buffers.revisits import RevisitBuffer
-from ocgl.errors import ConfigError, NeedsStoreError, StateError
+from ocgl.errors import ConfigError, NeedsStoreError, StateError, WrongWidthError
 from ocgl.graph import Batch, Cost, Look, Neighborhood, Store
 from ocgl.graph.features import Table
 from ocgl.graph.positions import arrived, ids_at
-from ocgl.models.moments import PENDING, Moments
+from ocgl.models.moments import Moments
 from ocgl.models.views import View
 from ocgl.rng import generator, key, restore, state_of
 from ocgl.state import State
 from ocgl.strategies.base import STRICT, Strategy
-from ocgl.types import DoubleArray, FloatArray, IntArray
+from ocgl.types import DoubleArray, FloatArray, IntArray, Json
 
 
 @dataclass(kw_only=True, config=STRICT)
 class ClosedForm(Strategy):
-    """A classifier that is a function of running moments alone: no replay, no gradient, no dependence on order.
+    """A classifier that is a function of running moments alone: no replay, no gradient.
+
+    Given what each node looked like when it was learned, the order of the nodes does not matter.
 
     A node is seen once, with the view of its neighbourhood at that time. With `revisit`, `buffer_size` nodes are
     remembered, and that many of them are looked at again with every batch: what was learned of them is taken back, and
@@ -128,6 +130,8 @@ class ClosedForm(Strategy):
             raise ConfigError("only learners of the same hyperparameters and seed can be merged")
         if other._moments is None:
             return
+        if self._width and self._width != other._width:
+            raise WrongWidthError(f"learned from features of width {other._width}, this one from {self._width}")
         if self._moments is None:
             self._begin(other._width)
             assert self._moments is not None
@@ -164,31 +168,33 @@ class ClosedForm(Strategy):
         if self._moments is None:
             return 0
         classifier = 8 * (self._moments.width + 1) * len(self._moments.labels)
-        remembered = 0 if self._buffer is None else self._buffer.nbytes + 8 * PENDING * self._moments.width
+        remembered = 0 if self._buffer is None else self._buffer.nbytes
         return self._moments.nbytes + classifier + self._view.nbytes + remembered
 
     def state(self) -> State:
         """Give the moments."""
-        state = State({}, {"updates": self.updates, "width": self._width, "rng": state_of(self._rng)})
+        facts = {"updates": self.updates, "width": self._width, "rng": state_of(self._rng), "view": self._seen_as()}
+        state = State({}, facts)
         if self._moments is not None:
             state.include("moments", self._moments.state())
         return state if self._buffer is None else state.include("buffer", self._buffer.state())
 
+    def _seen_as(self) -> Json:
+        """Say how rows are made from features: sums of other rows are of no use to it."""
+        narrowed = self._view.narrowed(self._width) < self._width
+        return {"parts": self._view.parts, "projection": [self.project, self.seed] if narrowed else None}
+
     def take_state(self, state: State) -> None:
-        """Take the moments."""
-        self._moments = self._solved = self._buffer = None
+        """Take the moments, if they are of the same view."""
         self._width, self.updates = state.facts["width"], state.facts["updates"]
+        if self._width and state.facts["view"] != self._seen_as():
+            raise StateError(f"the state is of another view: {state.facts['view']}")
+        self._moments = self._solved = self._buffer = None
         restore(self._rng, state.facts["rng"])
         if self._width:
-            part = state.part("moments")
-            width = self._view.width(self._width)
-            if part.arrays["second"].shape != (width, width):
-                raise StateError(
-                    f"the state is of another view: {part.arrays['second'].shape[0]} features, not {width}"
-                )
             self._begin(self._width)
             assert self._moments is not None
-            self._moments.load_state(part)
+            self._moments.load_state(state.part("moments"))
             if self._buffer is not None:
                 self._buffer.load_state(state.part("buffer"))
 
