@@ -130,7 +130,8 @@ LOSES = """
 """
 
 ABLATIONS = """What each change does, five seeds (sampling and projection; the stream is the same), scores at 25 places
-of the stream (10 on Coauthor CS). The first line has the score of the plain method, the others the difference to it, in points. `sbm`
+of the stream (10 on Coauthor CS). The first line has the score of the plain method, the others the difference to it, in
+points. `sbm`
 graphs are block models of 4,000 nodes and ten classes. Shipped as options: views, shrinkage, `balanced`, `project`,
 `revisit`. The rest was tried and is not shipped; it lies in `benchmarks/variants.py`.
 """

@@ -13,7 +13,7 @@ from rich.live import Live
 from benchmarks import results_page
 from ocgl.benchmark import Sweep, Tally, carry_out
 from ocgl.benchmark.executors import LocalExecutor
-from ocgl.benchmark.results import Results
+from ocgl.benchmark.results import Results, of_one_code
 from ocgl.report.terminal import bench_table, standing_table
 from ocgl.strategies import find
 from ocgl.strategies.registry import keys
@@ -54,7 +54,7 @@ def main() -> int:
             console.print(f"{title}: {tally.done} done, {tally.reused} of them before, {len(tally.failed)} failed")
             computed += tally.done - tally.reused
             failed += tally.failed
-    console.print(bench_table([result for result in Results(OUT) if result["kind"] == "run"]))
+    console.print(bench_table(of_one_code(result for result in Results(OUT) if result["kind"] == "run")))
     console.print(f"{computed} trials and runs computed in {(time.monotonic() - begin) / 60:.1f} minutes")
     if not failed:
         Results(OUT).pack()

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.reproduce import PUBLISHED
 from ocgl.benchmark import configure, run_of, stream_of
 from ocgl.benchmark.tuning import Grid, best, configurations, grid_of, score, tune_tasks
-from ocgl.strategies import find, names
+from ocgl.strategies import find
 from ocgl.types import Json
 
 DATASET = "amazon-computer"
@@ -77,4 +78,4 @@ def select(profile: str, strategies: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    select(sys.argv[1], sys.argv[2].split(",") if len(sys.argv) > 2 else names())
+    select(sys.argv[1], sys.argv[2].split(",") if len(sys.argv) > 2 else list(PUBLISHED))

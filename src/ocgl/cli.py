@@ -84,7 +84,7 @@ def run(
             def watch_all(progress: "RunProgress") -> None:
                 watch(progress)
                 for logger in logs:
-                    loggers.follow(logger, progress, eval_every)
+                    loggers.follow(logger, progress, config.eval_every)
 
             result = benchmark.execute(config, data_root, out, watch_all, checkpoint_every, store)
             for logger in logs:
@@ -155,7 +155,7 @@ def expansion(
 
 @app.command()
 def strategies(
-    grids: Annotated[bool, typer.Option("--grids", help="Show the paper's search spaces instead (Table 11).")] = False,
+    grids: Annotated[bool, typer.Option("--grids", help="Show search spaces instead (Table 11, and ours).")] = False,
 ) -> None:
     """List the strategies and their hyperparameters."""
     from ocgl.benchmark.tuning import configurations, grid_of
@@ -229,7 +229,7 @@ def bench(
             raise ConfigError(f"stopped; what is finished is in {out}, the same command continues") from None
     for failure in tally.failed:
         errors.print(failure, markup=False)
-    runs = list(benchmark.finished(sweep))
+    runs = benchmark.finished(sweep)
     for logger in logs:
         for result in runs:
             loggers.log_kept(logger, Results(out), result)

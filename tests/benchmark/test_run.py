@@ -54,6 +54,15 @@ def test_domain_streams_run_on_the_block_model() -> None:
     assert Run(config, stream_of(config)).finish()["statistics"]["tasks"] == 5
 
 
+def test_the_card_says_what_a_view_is_and_what_is_looked_at_again() -> None:
+    config = configure("digits", "ridge", settings=["batch_size=60", "revisit=5", "view=own+mean1+mean2"])
+    card = Run(config, stream_of(config)).finish()["protocol"]
+    assert card["aggregation"].startswith("own+mean1+mean2 side by side, means without the node itself")
+    assert card["options"]["looks again"] == 5
+    config = configure("digits", "linear", settings=["batch_size=60"])
+    assert "self included" in Run(config, stream_of(config)).finish()["protocol"]["aggregation"]
+
+
 def test_late_and_missing_labels_run() -> None:
     config = configure("digits", "linear", settings=["label_delay=[0,5]", "missing_labels=0.3"])
     result = Run(config, stream_of(config)).finish()

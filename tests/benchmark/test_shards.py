@@ -35,6 +35,8 @@ def test_what_is_no_sum_cannot_be_merged() -> None:
     config = configure("digits", "linear", settings=["batch_size=200"])
     with LocalExecutor(1) as pool, pytest.raises(ConfigError, match="cannot be merged"):
         learn_in_shares(config, pool, shares=2)
+    with LocalExecutor(1) as pool, pytest.raises(ConfigError, match="at least one share"):
+        learn_in_shares(configure("digits", "ridge"), pool, shares=0)
     config = configure("digits", "ridge", settings=["revisit=5"])
     with LocalExecutor(1) as pool, pytest.raises(ConfigError, match="looks again"):
         learn_in_shares(config, pool, shares=2)

@@ -169,7 +169,12 @@ def test_results_are_found_listed_and_compared(reference: Sweep) -> None:
     (chosen,) = [result for result in results if result["kind"] == "choice"]
     config = reference.config(reference.groups()[0], chosen["settings"], 1)
     again = run_of(config, stream_of(config)).finish()
-    assert bit_equal(json.loads(json.dumps(again)), kept)
+    again = json.loads(json.dumps(again))
+    assert bit_equal(again, kept) and not bit_equal(again | {"AP": again["AP"] + 1e-9}, kept)
+    older = {key: value for key, value in kept.items() if key != "evaluation"}
+    older["config"] = {key: value for key, value in kept["config"].items() if key != "eval_cap"}
+    assert bit_equal(again, older)  # from before those keys were there
+    assert not bit_equal(again, older | {"config": kept["config"] | {"seed": 7}})
     with pytest.raises(ConfigError, match="0 runs"):
         results.get("nothing")
 
@@ -245,6 +250,6 @@ def test_another_buffer_takes_the_configuration_selected_with_this_one(reference
     with LocalExecutor(1) as pool:
         tally = carry_out(sweep, pool)
     assert (tally.done, tally.reused) == (26, 24)  # every trial was there already
-    run = next(finished(sweep))
+    run = finished(sweep)[0]
     assert (run["buffer"], run["selection"]["buffer"], run["config"]["eval_every"]) == ("1%", "4%", 5)
-    assert run["hyperparameters"]["lr"] == next(finished(reference))["hyperparameters"]["lr"]
+    assert run["hyperparameters"]["lr"] == finished(reference)[0]["hyperparameters"]["lr"]

@@ -1,5 +1,6 @@
 import csv
 import io
+import json
 import re
 import shutil
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from ocgl.benchmark.executors import LocalExecutor
+from ocgl.benchmark.results import Results, of_one_code
 from ocgl.benchmark.sweep import Sweep, carry_out
 from ocgl.errors import ConfigError
 from ocgl.report.collect import Bench, collect
@@ -67,7 +69,27 @@ def test_runs_that_differ_in_more_than_the_seed_are_not_averaged(folder: Path, t
     (bench,) = collect([tmp_path / "mixed"])
     row = next(row for row in rows_of(bench) if row.entry.strategy == "er")
     assert {run["config"]["stream"]["batch_size"] for run in row.entry.runs} == {120}
-    assert row.note == "1 runs with other settings left out"
+    assert row.note == "1 runs with other settings or code left out"
+
+
+def test_runs_of_other_code_are_not_averaged_with_the_present_ones(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "mixed")
+    for path in sorted(folder.glob("*/result.json")):
+        old = json.loads(path.read_text())
+        if old["kind"] == "run" and old["strategy"] in ("er", "lwf"):
+            for copy in range(3):  # old ones are more in number
+                name = f"{copy}{old['id'][1:]}0"
+                (tmp_path / "mixed" / name).mkdir()
+                changed = old | {"id": name, "code": "old", "AP": 1.0, "seed": old["seed"] + 10 * copy}
+                (tmp_path / "mixed" / name / "result.json").write_text(json.dumps(changed))
+    (bench,) = collect([tmp_path / "mixed"])
+    runs = [result for result in Results(tmp_path / "mixed") if result["kind"] == "run"]
+    for entry in bench.entries:
+        assert 1.0 not in [run["AP"] for run in entry.runs]
+        assert entry.left_out == (6 if entry.strategy in ("er", "lwf") else 0)
+    assert len(runs) == len(of_one_code(runs)) + 12
+    only_old = of_one_code(run for run in runs if run["code"] == "old")
+    assert len(only_old) == 12  # nothing newer: they are shown
 
 
 def test_marks_leave_out_bare_bounds_and_single_seeds(bench: Bench) -> None:

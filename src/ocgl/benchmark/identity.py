@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ocgl.benchmark.config import RunConfig
+from ocgl.errors import OcglError
 from ocgl.strategies import find
 from ocgl.types import Json
 
@@ -67,6 +68,14 @@ def code_hash(strategy: str) -> str:
     for path in code_of(strategy):
         digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
+
+
+def code_name(strategy: str) -> str | None:
+    """Give a short name of the present code of a strategy; None if there is no such strategy (any more)."""
+    try:
+        return code_hash(strategy)[:16]
+    except OcglError:
+        return None
 
 
 def canonical(config: RunConfig) -> Json:

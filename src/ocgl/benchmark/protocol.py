@@ -26,7 +26,7 @@ def protocol_card(config: RunConfig, stream: Stream, learner: Learner) -> Json:
         "sampling in evaluation": _sampling(asked.hops, asked.fanout)
         + ", fixed per node and degree"
         + (f"; weights over the {config.eval_chunk} nodes of a look" if asked.norm == "sym" else ""),
-        "aggregation": f"{look.norm} (self included), degrees {look.degrees}, features raw",
+        "aggregation": _aggregation(learner.strategy),
         "AAP": f"{_asked(config)} that have arrived, of tasks begun, {scope}; mean over tasks, then over batches",
         "AP": "test nodes, after the last batch; mean over tasks",
         "AF": "mean over the T-1 earlier tasks of M[T,i] - M[i,i]; AF_T divides the same sum by T (published tables)",
@@ -38,10 +38,20 @@ def protocol_card(config: RunConfig, stream: Stream, learner: Learner) -> Json:
             "gcn_norm": look.norm,
             "resample": "batch",
             "replays": learner.strategy.replays,
+            "looks again": learner.strategy.looks_again,
             "anchor_every": learner.strategy.hyperparameters().get("anchor_every"),
             "af_denominator": {"AF": "T-1", "AF_T": "T"},
         },
     }
+
+
+def _aggregation(strategy: Strategy) -> str:
+    values, look = strategy.hyperparameters(), strategy.look
+    if not values.get("view"):
+        return f"{look.norm} (self included), degrees {look.degrees}, features raw"
+    narrowed = f"; rows wider than {values['project']} projected first" if values["project"] else ""
+    scaled = "standardised as they run" if values.get("standardise") else "raw"
+    return f"{values['view']} side by side, means without the node itself, features {scaled}{narrowed}"
 
 
 def _asked(config: RunConfig) -> str:

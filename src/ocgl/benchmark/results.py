@@ -4,11 +4,12 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ocgl.benchmark.config import RunConfig
+from ocgl.benchmark.identity import code_name
 from ocgl.benchmark.keep import CURVES, RESULT, TIMINGS, write_curves
 from ocgl.benchmark.run import Run
 from ocgl.errors import ConfigError
@@ -120,13 +121,36 @@ def _write_parquet(frame: "pl.DataFrame", path: Path) -> None:
 def stamp(result: Json, name: str, kind: str, setting: str, config: RunConfig, selection: Json | None = None) -> Json:
     """Add what a result must say of itself; `selection` is how its hyperparameters were found."""
     facts: Json = {"id": name, "kind": kind, "setting": setting, "buffer": config.buffer, "revision": revision()}
+    facts["code"] = code_name(config.strategy)
     return result | facts | ({"selection": selection} if selection is not None else {})
 
 
 def bit_equal(first: Json, second: Json) -> bool:
-    """Tell whether two results are the same but for clocks and memory."""
-    ignored = {*TIMINGS, "revision", "id", "setting", "kind", "buffer", "versions", "selection"}
-    return {k: v for k, v in first.items() if k not in ignored} == {k: v for k, v in second.items() if k not in ignored}
+    """Tell whether two results are the same but for clocks and memory.
+
+    A result may be older than a key that the other has; the protocol card is words.
+    """
+    ignored = {*TIMINGS, "revision", "code", "id", "setting", "kind", "buffer", "versions", "selection", "protocol"}
+    pair = [result | {"config": _complete(result.get("config"))} for result in (first, second)]
+    return all(pair[0][key] == pair[1][key] for key in (pair[0].keys() & pair[1].keys()) - ignored)
+
+
+def _complete(config: Json | None) -> Json | None:
+    """Give a config with all options that there are now, at their defaults where it has none."""
+    return None if config is None else RunConfig.model_validate(config).model_dump(mode="json")
+
+
+def of_one_code(results: Iterable[Json]) -> list[Json]:
+    """Leave out what was run by other code: of each method's runs the present code's stay, or those most in number."""
+    groups: dict[tuple[str, ...], dict[str | None, list[Json]]] = {}
+    for result in results:
+        place = tuple(str(result[key]) for key in ("dataset", "stream", "profile", "strategy", "setting", "buffer"))
+        groups.setdefault(place, {}).setdefault(result.get("code"), []).append(result)
+    kept = []
+    for place, by_code in groups.items():
+        chosen: list[Json] = by_code.get(code_name(place[3])) or max(by_code.values(), key=len)
+        kept += chosen
+    return kept
 
 
 def revision() -> str | None:

@@ -4,6 +4,8 @@ from concurrent.futures import Executor
 from functools import reduce
 from pathlib import Path
 
+from threadpoolctl import threadpool_limits
+
 from ocgl.benchmark.config import RunConfig
 from ocgl.benchmark.keep import stream_of
 from ocgl.benchmark.placing import folder_of
@@ -19,6 +21,7 @@ def learn_share(config: RunConfig, share: int, shares: int, data_root: Path | No
 
     Batches that others learn are looked at all the same, so that each is looked at as in one pass.
     """
+    threadpool_limits(1)
     stream = stream_of(config, data_root)
     learner = _empty(config, stream)
     for step in stream:
@@ -37,8 +40,13 @@ def learn_in_shares(config: RunConfig, pool: Executor, shares: int, data_root: P
     Only methods that can be merged do this, and none that looks again at nodes it has learned. The learner given back
     has the classifier of one pass over the stream, and the whole graph in its store.
     """
+    if shares < 1:
+        raise ConfigError(f"there must be at least one share, not {shares}")
     stream = stream_of(config, data_root)
-    if _empty(config, stream).strategy.needs_store:
+    strategy = _empty(config, stream).strategy
+    if not hasattr(strategy, "merge"):
+        raise ConfigError(f"{config.strategy} cannot be merged: what it learns is no sum")
+    if strategy.needs_store:
         raise ConfigError(f"{config.strategy} looks again at what it has learned; in shares that is not one pass")
     parts = []
     for state in pool.map(learn_share, [config] * shares, range(shares), [shares] * shares, [data_root] * shares):

@@ -11,7 +11,7 @@ from pathlib import Path
 from ocgl.benchmark.config import RunConfig, configure, defaults_of
 from ocgl.benchmark.identity import digest_of, run_id
 from ocgl.benchmark.keep import run_of
-from ocgl.benchmark.results import Results, stamp
+from ocgl.benchmark.results import Results, of_one_code, stamp
 from ocgl.benchmark.tuning import GRIDS, RUNGS, best, configurations, grid_of, kept, score, tune_tasks
 from ocgl.datasets import load
 from ocgl.errors import UnknownNameError
@@ -329,8 +329,12 @@ def carry_out(
     return progress.tally
 
 
-def finished(sweep: Sweep) -> Iterator[Json]:
-    """Give the whole runs of a sweep that are on disk."""
+def finished(sweep: Sweep) -> list[Json]:
+    """Give the whole runs of a sweep that are on disk, those of one method by one code."""
+    return of_one_code(_on_disk(sweep))
+
+
+def _on_disk(sweep: Sweep) -> Iterator[Json]:
     wanted = {(g.strategy, g.setting, g.buffer) for g in sweep.groups()}
     for result in Results(sweep.out):
         if result["kind"] == "run" and (result["strategy"], result["setting"], result["buffer"]) in wanted:

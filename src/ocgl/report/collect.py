@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ocgl.benchmark.config import buffer_nodes, defaults_of
+from ocgl.benchmark.identity import code_name
 from ocgl.benchmark.results import Results
 from ocgl.errors import ConfigError
 from ocgl.report.published import published
@@ -191,10 +192,11 @@ def collect(folders: Iterable[Path]) -> list[Bench]:
             key = Key(config["dataset"], config["stream"]["kind"], config["profile"], result["setting"])
             place = (config["strategy"], result["buffer"])
             if result["kind"] == "choice":
-                choices[(key, *place)] = result
+                if (key, *place) not in choices or result.get("code") == code_name(config["strategy"]):
+                    choices[(key, *place)] = result
             else:
                 variants = tables.setdefault(key, {}).setdefault(place, {})
-                entry = variants.setdefault(_variant(config), Entry(*place, [], store))
+                entry = variants.setdefault(_variant(result), Entry(*place, [], store))
                 if result["seed"] not in [run["seed"] for run in entry.runs]:
                     entry.runs.append(result)
     if not tables:
@@ -205,15 +207,21 @@ def collect(folders: Iterable[Path]) -> list[Bench]:
     ]
 
 
-def _variant(config: Json) -> str:
-    """Name what makes runs comparable: everything but the seed."""
-    return json.dumps({key: value for key, value in config.items() if key != "seed"}, sort_keys=True)
+def _variant(result: Json) -> str:
+    """Name what makes runs comparable: the code and everything but the seed."""
+    config = {key: value for key, value in result["config"].items() if key != "seed"}
+    return json.dumps([result.get("code"), config], sort_keys=True)
 
 
 def _main(variants: dict[str, Entry]) -> Entry:
-    """Take, of runs that differ in more than the seed, those with the most seeds, evaluated most often."""
+    """Take, of runs that differ in more than the seed, the present code's, with most seeds, evaluated most often."""
     entries = list(variants.values())
-    chosen = max(entries, key=lambda e: (len(e.runs), -e.runs[0]["config"]["eval_every"]))
+
+    def rank(entry: Entry) -> tuple[bool, int, int]:
+        run = entry.runs[0]
+        return run.get("code") == code_name(entry.strategy), len(entry.runs), -run["config"]["eval_every"]
+
+    chosen = max(entries, key=rank)
     chosen.left_out = sum(len(entry.runs) for entry in entries) - len(chosen.runs)
     return chosen
 

@@ -74,7 +74,7 @@ class Row:
         if cap and not self.entry.offline:
             parts.append(f"AAP estimated from {cap} validation nodes a task")
         if self.entry.left_out:
-            parts.append(f"{self.entry.left_out} runs with other settings left out")
+            parts.append(f"{self.entry.left_out} runs with other settings or code left out")
         lost = sum(run["nonfinite_losses"] for run in self.entry.runs)
         if lost:
             parts.append(f"{lost} losses not finite")
