@@ -39,7 +39,7 @@ test: lint
 bench: setup
 	$(BIN)/python -m benchmarks
 
-# Amazon Computer, all methods, three seeds, both profiles, beside the published numbers (about 20 minutes).
+# Amazon Computer, all methods, three seeds, both profiles, beside the published numbers (about 15 minutes).
 reproduce-quick: setup
 	$(BIN)/python -m benchmarks.quick
 

@@ -100,9 +100,9 @@ HEAD = """# Beyond the paper: learners that do not forget
 
 Gradient steps on a stream of ever new classes overwrite what was learned. `slda` and `ridge` keep sums instead: for
 each class the number and the sum of its nodes' features, for all of them one matrix of second moments. The classifier
-is a function of those sums and is solved for when it is asked. So the order of the stream does not matter to it, no
-node needs to be replayed, and the sums of two parts of a stream add up to those of the whole (`Learner.merge`,
-`ocgl.benchmark.shards`).
+is a function of those sums and is solved for when it is asked. So, given what each node looked like when it was
+learned, the order does not matter, no node needs to be replayed, and the sums of two parts of a stream add up to
+those of the whole (`Learner.merge`, `ocgl.benchmark.shards`).
 
 The features are fixed: the node's own row, the mean over at most ten sampled neighbours (`mean1`), the mean over
 their means (`mean2`). What is lost is lost by the neighbourhoods: a training node is seen with the few neighbours it
@@ -129,11 +129,10 @@ revisits a batch among 550 nodes.
 LOSES = """
 """
 
-ABLATIONS = """What each change does, five seeds (sampling and projection; the stream is the same), scores at 25 places
-of the stream (10 on Coauthor CS). The first line has the score of the plain method, the others the difference to it, in
-points. `sbm`
-graphs are block models of 4,000 nodes and ten classes. Shipped as options: views, shrinkage, `balanced`, `project`,
-`revisit`. The rest was tried and is not shipped; it lies in `benchmarks/variants.py`.
+ABLATIONS = """What each change does, five seeds (sampling and projection; the stream is the same), scores at 25
+places of the stream (10 on Coauthor CS). The first line has the score of the plain method, the others the difference
+to it, in points. `sbm` graphs are block models of 4,000 nodes and ten classes. Shipped as options: views, shrinkage,
+`balanced`, `project`, `revisit`. The rest was tried and is not shipped; it lies in `benchmarks/variants.py`.
 """
 
 COST = """Learning alone, averaged over the stream; in runs that shared the machine with others, so compare within a

@@ -67,7 +67,7 @@ def mean(results: list[Json], metric: str) -> tuple[float, float] | None:
 
 def table_of(found: dict[str, dict[str, list[Json]]]) -> Table:
     title = f"{DATASET}: mean ± std of {SEEDS} seeds, AAP over every {EVERY}th batch"
-    table = Table(title=title, title_justify="left", caption="(!) beyond 3 points or two published std")
+    table = Table(title=title, title_justify="left", caption="(!) beyond 3 points and two published std")
     table.add_column("method")
     for metric in ("AAP", "AP"):
         for column in ("published", "paper", "difference", "textbook"):
@@ -116,9 +116,9 @@ HEAD = f"""# Amazon Computer, beside the paper
 
 Written by `make reproduce-quick`: mean ± std of {SEEDS} seeds, hyperparameters selected on the first two tasks
 (`benchmarks/selected/`), 4 % memory, AAP over every {EVERY}th batch; `textbook` is the symmetric GCN with a selection
-of its own (LINEAR and PDGNN have no GCN to normalise: the same numbers). (!) marks differences beyond 3 points or two
-published standard deviations; [reproduction-spread.md](reproduction-spread.md) shows what the choice of a
-configuration explains of them.
+of its own, on coarse grids ([results.md](results.md) has the whole ones; LINEAR and PDGNN have no GCN to normalise: the
+same numbers). (!) marks differences beyond 3 points and two published standard deviations;
+[reproduction-spread.md](reproduction-spread.md) shows what the choice of a configuration explains of them.
 
 """
 

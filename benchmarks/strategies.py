@@ -62,6 +62,37 @@ COST = {
     "ridge": "B D^2",
 }
 
+OPTIONS = [
+    (
+        "`view`",
+        "`own+mean1`",
+        (
+            "features side by side, joined by `+`: `own` row, `mean1` over the sampled neighbours, `mean2` over their "
+            "means, `diff1` = own - mean1 (heterophily)"
+        ),
+    ),
+    (
+        "`project`",
+        "1024",
+        "rows wider than that are first multiplied by a seeded Gaussian matrix of that width (0: never)",
+    ),
+    (
+        "`shrinkage`",
+        "0.1",
+        (
+            "how much of the covariance within classes is replaced by the mean variance of a feature (`slda`), or the "
+            "penalty in units of that (`ridge`)"
+        ),
+    ),
+    (
+        "`balanced` (`ridge`)",
+        "true",
+        "every class has the same weight; false: every node, a prior from class counts (for an F1 of a rare class)",
+    ),
+    ("`revisit`", "0", "remembered nodes looked at again with every batch, whose part is corrected exactly"),
+    ("`buffer_size`", "500", "nodes remembered for that"),
+]
+
 
 def measured(grown: Grown) -> dict[str, tuple[float, float | None, int]]:
     ready = {}
@@ -117,7 +148,8 @@ def main() -> None:
     grown = Grown()
     found = measured(grown)
     lines = [row(name, *found[name]) for name in names()]
-    PAGE.write_text(HEAD + "\n".join(lines) + TAIL.format(closed=closed_forms(grown)))
+    options = "\n".join(f"| {name} | {usual} | {what} |" for name, usual, what in OPTIONS)
+    PAGE.write_text(HEAD + "\n".join(lines) + TAIL.format(closed=closed_forms(grown), options=options))
 
 
 HEAD = """# Strategies
@@ -127,11 +159,10 @@ Written by `python -m benchmarks.strategies`. Bytes and milliseconds are measure
 a memory of M = 550 nodes (4 %) and one thread; medians of updates that take turns, sampling included.
 
 P: parameters and both moments of Adam (3 p numbers, p of them parameters: F H + H C for a GCN). G = B (1 + r) F H: the
-product that every GCN update makes twice per pass. mp: memories per node of the batch. All methods also take `lr`
-(1e-2, 1e-3, 1e-4, 1e-5), `passes` (1, 5) and `fanout`; GCN methods `layers`, `hidden`, `norm`, `degrees`; methods with
-a memory `buffer_size` (or `buffer=4%` on the command line); `linear` and `pdgnn` also `view`, `project`, `standardise`
-and `relu`. "Own grid" is the rest of the search space. D = 2 F: own
-features beside the neighbours' mean.
+product that every GCN update makes twice per pass. mp: memories per node of the batch. All methods take `fanout`;
+those with passes `lr` (1e-2, 1e-3, 1e-4, 1e-5) and `passes` (1, 5); GCN methods `layers`, `hidden`, `norm`, `degrees`;
+methods with a memory `buffer_size` (or `buffer=4%` on the command line); `linear` and `pdgnn` also `view`, `project`,
+`standardise` and `relu`. "Own grid" is the rest of the search space. D = 2 F: own features beside the neighbours' mean.
 
 | name | idea | keeps | MB | cost per pass | ms, 1 pass | ms, 5 passes | own grid | reference |
 |---|---|---|---|---|---|---|---|---|
@@ -144,6 +175,17 @@ TAIL = """
 `slda` and `ridge` have no passes, and no memory of nodes unless they `revisit` some. Rows are added to the
 matrix of second moments 256 at a time, which the median does not show, and the classifier is solved for at the first
 question after an update: {closed}.
+
+## The closed forms
+
+| option | default | what |
+|---|---|---|
+{options}
+
+Features are used as they are: bring columns of very different scale to one scale first, as one large column decides
+the shrinkage of all. [beyond.md](beyond.md) has what each option does, on six graphs.
+
+## Two readings
 
 Two readings of the paper matter most. ER and A-GEM remember bare nodes: a replayed node has no neighbours. The anchors
 of EWC, MAS and TWP move after every batch: with one pass their penalties do nothing; `anchor_every` changes that.
