@@ -121,7 +121,8 @@ validation AP, and `slda` ended at AAP 92.2 and AP 87.0 with it (two seeds). Two
 """
 
 BOUND = """The bound is the offline GCN with symmetric normalisation: two layers, 256 units, ten sampled neighbours, the
-best epoch and the better of two learning rates (0.01, 0.001) by the validation nodes of the whole stream, three seeds.
+best epoch and the better of two learning rates (0.01, 0.001) by the validation nodes of the whole stream, three
+seeds (one on Coauthor CS).
 Beside it two fixed configurations of `ridge`, chosen for no stream: the plain one, and one with `mean2` and ten
 revisits a batch among 550 nodes.
 """
