@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from pydantic.dataclasses import dataclass
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from ocgl.graph import Batch, Neighborhood
 from ocgl.models.moments import Moments
@@ -149,11 +149,11 @@ class ClassCovariances(ClosedForm):
         assert moments is not None
         if self._factors[0] != moments.version:
             self._factors = (moments.version, [self._factor(moments, label) for label in moments.labels])
-        rows = self._view.encode(seen).astype(np.float64)
+        rows = self._view.encode(seen)
         columns = []
         for mean, factor, size in self._factors[1]:
-            away = (rows - mean).T
-            columns.append(-(away * cho_solve(factor, away)).sum(0) - size)
+            away = (rows - mean).astype(np.float32).T
+            columns.append(-np.square(solve_triangular(factor, away, lower=True, check_finite=False)).sum(0) - size)
         return np.stack(columns, 1).astype(np.float32)
 
     def _factor(self, moments: Moments, label: int) -> tuple[DoubleArray, Any, float]:
@@ -161,8 +161,8 @@ class ClassCovariances(ClosedForm):
         mixed = 0.5 * shared + 0.5 * own
         mixed *= 1 - self.shrinkage
         mixed[np.diag_indices_from(mixed)] += self.shrinkage * variance(shared, moments.means)
-        factor = cho_factor(mixed, lower=True)
-        return self._each[label].means[0], factor, 2 * float(np.log(np.diag(factor[0])).sum())
+        factor = cholesky(mixed, lower=True)
+        return self._each[label].means[0], factor.astype(np.float32), 2 * float(np.log(np.diag(factor)).sum())
 
 
 @dataclass(kw_only=True, config=STRICT)
