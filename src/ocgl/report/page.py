@@ -172,7 +172,7 @@ def _facts(benches: list[Bench]) -> Json:
         "methods": sorted({run["strategy"] for run in runs}),
         "seeds": sorted({len(entry.runs) for bench in benches for entry in bench.entries}),
         "revisions": sorted({str(run["revision"])[:12] for run in runs}),
-        "versions": sorted({", ".join(f"{k} {v}" for k, v in run["versions"].items()) for run in runs}),
+        "versions": sorted({", ".join(f"{k} {v}" for k, v in sorted(run["versions"].items())) for run in runs}),
         "hours": sum(run["learn_seconds"] + run["evaluate_seconds"] for run in runs) / 3600,
     }
 

@@ -1,5 +1,6 @@
 """Interactive figures for the pages: plotly, as HTML fragments without the library itself."""
 
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -139,13 +140,14 @@ def cost(bench: Bench, what: str, metric: str = "AAP") -> "go.Figure":
         x=x[best][order], y=y[best][order], mode="lines", line={"color": "#bbb", "dash": "dot", "shape": "hv"},
         name="Pareto front", hoverinfo="skip", showlegend=False,
     )  # fmt: skip
+    sides = cycle(("middle right", "middle left"))  # methods that lie on each other can both be read
     for entry, a, b, first in zip(entries, x, y, best, strict=True):
         mark: Json = {"color": color(entry.strategy), "size": 11, "symbol": "circle" if first else "circle-open"}
         hover = f"{entry.title}<br>{COSTS[what]}: %{{x:.4g}}<br>{metric}: %{{y:.2f}}<extra></extra>"
         figure.add_scatter(
             x=[a], y=[b], mode="markers+text", marker=mark | {"line": {"width": 2}},
             text=[entry.title if first else ""],
-            textposition="top center", textfont={"size": 10}, name=entry.title, hovertemplate=hover,
+            textposition=next(sides) if first else None, textfont={"size": 10}, name=entry.title, hovertemplate=hover,
         )  # fmt: skip
     figure.update_layout(**LAYOUT, xaxis_title=COSTS[what], yaxis_title=f"{metric}, percent")
     figure.update_layout(legend_y=-0.3)
