@@ -54,11 +54,11 @@ def _bound(rows: list[Json], graphs: dict[str, str]) -> str:
     lines = ["| stream | Joint | ridge | difference | ridge, mean2, revisit | difference |", "|---" * 6 + "|"]
     for stream in ("class", "time"):
         for graph, dataset in graphs.items():
-            bound = joint[dataset, stream].mean("AP")
-            cells = [f"{graph}, {stream}", f"{bound:.2f}"]
+            bound = joint[dataset, stream].mean("AP") if (dataset, stream) in joint else None
+            cells = [f"{graph}, {stream}", "-" if bound is None else f"{bound:.2f}"]
             for variant in (PLAIN, FULL):
                 value = float(np.mean(_values(rows, graph, stream, variant, "AP")))
-                cells += [f"{value:.2f}", f"{value - bound:+.2f}"]
+                cells += [f"{value:.2f}", "-" if bound is None else f"{value - bound:+.2f}"]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
