@@ -132,9 +132,9 @@ LOSES = """## Where it loses
 
 - **Far neighbours.** On the homophilous block model one hop says too little, and the plain view stays far below the
   bound. `mean2` with revisits brings back most of it. Much of the rest is structural shift, for the offline GCN learns
-  from all neighbours that there will ever be: revisiting 20 of 1,500 nodes instead of 10 of 550 gave AP 81 instead of 76
-  (a trial with one seed). On the real graphs the same view costs up to a point on class streams (more features to fit,
-  from neighbourhoods that have yet to grow) and gains half a point on time streams.
+  from all neighbours that there will ever be: revisiting 20 of 1,500 nodes instead of 10 of 550 gave AP 81 instead of
+  76 (a trial with one seed). On the real graphs the same view costs up to a point on class streams (more features to
+  fit, from neighbourhoods that have yet to grow) and gains half a point on time streams.
 - **Neighbours that say nothing.** On the heterophilous block model the own row alone is as good as anything: every mean
   is noise. (The offline GCN, which cannot leave its neighbours out, does worse still.)
 - **Classes that are not linear in the features.** On `digits` a covariance for each class gains two to three points and
