@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.scale import CHUNK
 from benchmarks.updates import HEADS, Row
 from ocgl.report.figures import draw
 from ocgl.types import Json
@@ -19,7 +20,7 @@ def write(rows: list[Row], runs: dict[str, Json], sizes: list[Json], machine: st
     draw(lambda: _latency(sizes), FIGURES / "latency.png", dpi=130)
     draw(lambda: _evaluation(sizes), FIGURES / "evaluation.png", dpi=130)
     parts = [
-        HEAD.format(machine=machine),
+        HEAD.format(machine=machine, chunk=CHUNK),
         _ratios(rows),
         WHOLE,
         _table(_whole(runs)),
@@ -28,7 +29,8 @@ def write(rows: list[Row], runs: dict[str, Json], sizes: list[Json], machine: st
         "\n![latency](performance/latency.png)\n\n![evaluation](performance/evaluation.png)\n",
     ]
     PAGE.write_text("\n".join(parts))
-    (FIGURES / "figures.json").write_text(json.dumps({"runs": runs, "sizes": sizes}, indent=1) + "\n")
+    found = {"rows": [row.record for row in rows], "runs": runs, "sizes": sizes}
+    (FIGURES / "figures.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 def _table(lines: Iterable[Iterable[str]]) -> str:
@@ -53,17 +55,18 @@ def _whole(runs: dict[str, Json]) -> list[tuple[str, ...]]:
 
 def _sizes(sizes: list[Json]) -> list[tuple[str, ...]]:
     head = ("graph", "nodes", "edges", "features", "batch", "nodes per second", "update p50 / p99 ms")
-    lines: list[tuple[str, ...]] = [
-        (*head, "question p50 / p99 ms", "evaluation ms", "naive ms", "of nodes", "peak GB")
-    ]
+    judging = ("question p50 / p99 ms", "evaluation ms", "naive ms", "of nodes", "peak GB")
+    lines: list[tuple[str, ...]] = [(*head, *judging, "all validation nodes, s", "how many", "peak GB with that")]
     for size in sizes:
         last = size["points"][-1]
         facts = (size["name"], f"{size['nodes']:,}", f"{size['edges']:,}")
         width = f"{size['features']:,}{' sparse' if size['sparse'] else ''}"
         pairs = (f"{last[f'{name}_p50_ms']:.2f} / {last[f'{name}_p99_ms']:.2f}" for name in ("update", "predict"))
         judged = (f"{last['evaluate_ms']:.1f}", f"{last['naive_ms']:.0f}", f"{last['asked']:,}")
-        peak = f"{size['peak_bytes'] / 1e9:.1f}"
-        lines.append((*facts, width, str(size["batch"]), f"{last['nodes_per_second']:,.0f}", *pairs, *judged, peak))
+        peak, whole_peak = (f"{size[name] / 1e9:.1f}" for name in ("peak_bytes", "whole_peak_bytes"))
+        whole = (f"{size['whole_seconds']:.2f}", f"{size['validation']:,}", whole_peak)
+        learned = (str(size["batch"]), f"{last['nodes_per_second']:,.0f}")
+        lines.append((*facts, width, *learned, *pairs, *judged, peak, *whole))
     return lines
 
 
@@ -112,21 +115,31 @@ def _plain(ax: Any) -> None:
 
 HEAD = """# Performance
 
-Written by `make bench` on {machine}; one thread, everything measured in one run. The figures behind it lie in
-`docs/performance/figures.json` and `runs/bench.json`. A ratio has its reference beside it, measured in turns with it.
+Written by `make bench` on {machine}; one thread, everything measured in one run. The figures behind it, the ratios
+among them, lie in `docs/performance/figures.json`. A ratio has its reference beside it, measured in turns with it.
 
 How evaluation is made cheap: the sampled neighbours of a held-out node are fixed by its degree (and the run's seed), so
 its sum of raw features is kept until its degree changes; the forward pass is one product over the distinct nodes that
-the answers need; nothing is asked twice while nothing has changed. The answers are those of new looks, node for node
-(tested, and checked again in every run of this page). With symmetric weights a node's sum depends on the company it is
-looked at in; such looks (profile `textbook`, PDGNN) are taken anew, as before.
+the answers need; nothing is asked twice while nothing has changed. The answers are those of new looks to rounding (a
+matrix product rounds a row by where it stands); no answer has been found to differ (tested, and checked again in every
+run of this page). Two kinds of looks are taken anew each time: those with symmetric weights, where a node's sum depends
+on the company it is looked at in (profile `textbook`, PDGNN), and those at sparse features with the GCN methods, LINEAR
+and PDGNN, whose sums are not kept there.
+
+How to read the ratios of scale: a batch of 250 may see 27,750 nodes, more than the small graph has, so there the small
+graph's update samples fewer edges; the time per sampled edge stands beside the whole update for that reason, without a
+limit. Every question and every update has newly drawn nodes. Anonymous memory at its peak is the system's high-water
+mark of resident memory, taken anew for every {chunk:,} arrivals, less the pages of mapped files that were there all
+through them; VmHWM is that mark of the whole process, with the pages of the dataset's files, which the system can take
+back.
 """
 WHOLE = """
 ## Whole streams
 
 `ocgl run` on block models of the size of the paper's largest datasets, each in its own process; minutes of the whole
 process, with loading. AAP is exact, or an estimate from about 100 validation nodes a task with its bootstrap interval
-(95 %).
+(95 %). Peak GB is all resident memory; with the dataset mapped from its file and with the store on disk, it counts
+pages of files that the system can take back when it needs room.
 """
 SIZES = """
 ## Every size
@@ -134,5 +147,7 @@ SIZES = """
 `bare` (two layers, 256 units, 10 neighbours) at the end of the stream, with the dataset's batch size; the plots show
 how it grows. `sbm:NAME` is a block model of the size of NAME; `corafull`, `arxiv` and `elliptic` are the real graphs
 with made-up features of the true width. An update counts the arrival of its nodes (with validation and test nodes).
-Evaluation is of the validation nodes, at most 3,000 of them; p99 is of some 50 updates and 250 questions.
+Evaluation is of the validation nodes, at most 3,000 of them, and a median, as is the naive one (of three); p99 is of
+some 50 updates and 250 questions. All validation nodes: one exact evaluation of every one of them after the last batch,
+with no sums kept from before. Peaks count the pages of the dataset's mapped files.
 """

@@ -1,19 +1,19 @@
 """Medians of calls that take turns in short blocks, so that a busy machine slows all of them alike."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 Call = Callable[[int], object]
 
 
-def medians(calls: dict[str, Call], blocks: int = 12, block: int = 15) -> dict[str, float]:
+def medians(calls: Mapping[str, Call], blocks: int = 12, block: int = 15) -> dict[str, float]:
     """Give the median seconds of each call."""
     return {name: float(np.median(seconds)) for name, seconds in samples(calls, blocks, block).items()}
 
 
-def samples(calls: dict[str, Call], blocks: int = 12, block: int = 15) -> dict[str, list[float]]:
+def samples(calls: Mapping[str, Call], blocks: int = 12, block: int = 15) -> dict[str, list[float]]:
     """Give the seconds of each call, time after time.
 
     The calls take turns in blocks of consecutive runs, as in training, where an update follows an update; the

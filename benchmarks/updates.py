@@ -1,6 +1,6 @@
 """Updates on the grown Amazon Computer graph against PyG's, and against the matrix products they cannot avoid."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from ocgl.graph import Batch, Store
 from ocgl.strategies import Strategy, make
 from ocgl.strategies.training import GradientStrategy
 from ocgl.streams import class_stream
-from ocgl.types import IntArray
+from ocgl.types import IntArray, Json
 
 BATCHES = 180
 HEADS = ("measured", "ours", "reference", "theirs", "ratio", "wanted", "")
@@ -46,6 +46,11 @@ class Row:
         if self.wanted is None:
             return None
         return self.ratio <= self.wanted if self.at_most else self.ratio >= self.wanted
+
+    @property
+    def record(self) -> Json:
+        """Everything, for a file."""
+        return asdict(self) | {"ratio": self.ratio, "met": self.met}
 
 
 class Grown:

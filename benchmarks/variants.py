@@ -210,7 +210,7 @@ class Weighted(Ridge):
     def learn(self, batch: Batch) -> None:
         seen, known = batch.neighborhood, batch.known
         rows, labels = self._view.encode(seen)[known], batch.labels[known]
-        cap = seen.counts(seen.seeds).max() if self.fanout == "all" else self.fanout
+        cap = self.fanout if isinstance(self.fanout, int) else seen.counts(seen.seeds).max()
         weight = (((seen.counts(seen.seeds)[known] + 1.0) / (cap + 1.0)) ** self.exponent)[:, None]
         if self._moments is None:
             self._begin(seen.width)

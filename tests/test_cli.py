@@ -53,6 +53,11 @@ def test_run_leaves_a_result_and_a_page(tmp_path: Path, capsys: pytest.CaptureFi
         (["run", "--dataset", "digits", "--strategy", "bare", "--stream", "domain"], "domain"),
         (["run", "--dataset", "no.npz", "--strategy", "bare"], "no.npz"),
         (["expansion", "--dataset", "digits", "--hops", "x"], "--hops"),
+        (["expansion", "--dataset", "digits", "--out", "e.xyz"], ".png, .pdf or .svg"),
+        (["run", "--dataset", "digits", "--strategy", "bare", "--set", "buffer=inf"], "buffer"),
+        (["run", "--dataset", "digits", "--strategy", "bare", "--json", "."], "is a folder"),
+        (["run", "--dataset", "digits", "--strategy", "bare", "--out", "/dev/null/x"], "nothing can be kept"),
+        (["run", "--resume", "x", "--seed", "5", "--set", "lr=1"], "--seed, --set: a resumed run goes on"),
     ],
 )
 def test_a_typo_gives_one_clear_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,6 +79,13 @@ def test_expansion_draws_and_writes(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert ocgl("expansion", "--dataset", "digits", "--hops", "1,2", "--out", str(figure)) == 0
     assert figure.stat().st_size > 10_000 and figure.with_suffix(".csv").read_text().startswith("batch,nodes,full_1")
     assert "bound" in capsys.readouterr().out
+
+
+def test_expansion_needs_no_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edges = np.random.default_rng(0).integers(0, 80, (2, 300))
+    np.savez(tmp_path / "bare.npz", edge_index=edges)
+    assert ocgl("expansion", "--dataset", str(tmp_path / "bare.npz"), "--out", str(tmp_path / "e.png")) == 0
+    assert "bare: nodes seen per batch" in capsys.readouterr().out and (tmp_path / "e.csv").exists()
 
 
 def test_your_own_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,10 @@ class NotFiniteError(GraphError):
     """A feature is NaN or infinite."""
 
 
+class NotANumberError(GraphError):
+    """Something is given that is no array of real numbers."""
+
+
 class WrongWidthError(GraphError):
     """Feature rows have another width, or another number, than expected."""
 
@@ -48,8 +52,16 @@ class DiskFullError(GraphError):
     """There is no room for a store on disk."""
 
 
+class StoreFolderError(GraphError):
+    """A store cannot lie in the folder given for it."""
+
+
 class EmptyBatchError(OcglError):
     """A batch holds nothing."""
+
+
+class LabelError(OcglError):
+    """Labels, or the classes that nodes can have, are not what they must be."""
 
 
 class StreamError(OcglError):
@@ -96,3 +108,7 @@ class StateError(OcglError):
 
 class ResumeError(OcglError):
     """A directory holds no run that can be continued."""
+
+
+class CacheError(DatasetError):
+    """The folder of parsed graphs cannot be written."""

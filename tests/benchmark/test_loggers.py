@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ocgl.benchmark import configure, run_of, stream_of
-from ocgl.benchmark.loggers import Logger, final, follow, log_kept, make_logger, settings_of, title_of
+from ocgl.benchmark.loggers import FIGURES, Logger, final, follow, log_kept, make_logger, settings_of, title_of
 from ocgl.benchmark.results import Results, stamp
 from ocgl.errors import ConfigError, UnknownNameError
 from ocgl.types import Json
@@ -87,6 +87,18 @@ def test_a_kept_run_is_logged_as_it_was(tmp_path: Path) -> None:
     log_kept(heard, results, results.get("abc"))
     assert heard.name == f"{NAME}-abc" and heard.steps == list(range(1, 11))
     assert heard.figures["AP"] == results.get("abc")["AP"]
+
+
+def test_an_estimate_is_logged_as_one_with_the_ends_of_its_interval() -> None:
+    config = configure("digits", "linear", settings=["batch_size=120"], eval_cap=1)
+    result = run_of(config, stream_of(config)).finish()
+    figures = final(result)
+    assert [figures["AAP_low"], figures["AAP_high"]] == result["evaluation"]["AAP_interval"]
+    assert figures["AAP_is_estimate"] == 1.0
+    unsure = final(result | {"evaluation": result["evaluation"] | {"AAP_interval": None}})
+    assert unsure["AAP_is_estimate"] == 1.0 and "AAP_low" not in unsure
+    exact = configure("digits", "linear", settings=["batch_size=120"], eval_cap=100_000)
+    assert set(final(run_of(exact, stream_of(exact)).finish())) == set(FIGURES)
 
 
 def test_unknown_and_missing_loggers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

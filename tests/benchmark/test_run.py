@@ -92,9 +92,12 @@ def test_tuning_on_the_prefix_is_the_beginning_of_the_whole_run() -> None:
     assert same(prefix.learner.state(), whole.learner.state())
 
 
-@pytest.mark.parametrize("strategy", ["bare", "linear"])
-def test_a_run_resumes_from_any_batch_bit_equal(strategy: str, tmp_path: Path) -> None:
-    config = configure("digits", strategy, settings=["batch_size=40"])
+SPARSE = "sbm:nodes=600,edges=2400,width=64,density=0.1"
+
+
+@pytest.mark.parametrize(("strategy", "dataset"), [("bare", "digits"), ("linear", "digits"), ("er", SPARSE)])
+def test_a_run_resumes_from_any_batch_bit_equal(strategy: str, dataset: str, tmp_path: Path) -> None:
+    config = configure(dataset, strategy, settings=["batch_size=40"])
     stream = stream_of(config)
     whole = Run(config, stream)
     states = []
@@ -212,3 +215,16 @@ def test_an_estimate_is_said_and_resumed_and_an_offline_bound_has_none(tmp_path:
     assert "AAP_interval" not in offline["evaluation"]
     for other in (offline, {key: value for key, value in whole.items() if key != "evaluation"}):
         assert "bootstrap" not in str(result_table(other).renderables[1])
+
+
+def test_a_run_goes_on_where_its_store_was(tmp_path: Path) -> None:
+    config = configure("digits", "linear", settings=["batch_size=100"])
+    execute(config, out=tmp_path / "run", store="disk")
+    (tmp_path / "run" / RESULT).unlink()
+    assert resume(tmp_path / "run")["store"] == "disk"
+    (tmp_path / "run" / RESULT).unlink()
+    assert resume(tmp_path / "run", store="memory")["store"] == "memory"
+    (tmp_path / "run" / RESULT).unlink()
+    (tmp_path / "run" / CONFIG).write_text("{")
+    with pytest.raises(ResumeError, match="cannot be read"):
+        resume(tmp_path / "run")

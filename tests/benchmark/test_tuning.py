@@ -2,11 +2,14 @@ import numpy as np
 import pytest
 
 from ocgl.benchmark import RunConfig, configure, stream_of, tuning
-from ocgl.benchmark.sweep import tuning_score
+from ocgl.benchmark.sweep import for_tuning, tuning_score
 from ocgl.benchmark.tuning import Trial, best, score
+from ocgl.datasets import load
 from ocgl.errors import BeyondPrefixError
-from ocgl.evaluation import judge
-from ocgl.streams import TEST, Stream
+from ocgl.evaluation import Judge, judge
+from ocgl.evaluation.contract import taught
+from ocgl.strategies import make
+from ocgl.streams import TEST, Stream, class_stream
 
 
 def test_the_score_is_the_validation_ap_at_the_end_of_the_prefix_and_tests_are_not_read(
@@ -60,3 +63,16 @@ def test_the_tuner_asked_for_anything_beyond_the_prefix_raises(monkeypatch: pyte
     assert seen.graph.nodes == len(seen.order) == arrived < whole.graph.nodes
     np.testing.assert_array_equal(np.sort(whole.graph.y[whole.order[:arrived]]), np.sort(seen.graph.y))
     assert run.judge._test is None
+
+
+def test_selection_is_exact_where_runs_are_estimated() -> None:
+    capped, exact = (configure("digits", "bare", eval_cap=cap) for cap in (30, None))
+    assert for_tuning(capped) == for_tuning(exact)
+
+
+def test_early_stopping_is_exact_where_curves_are_estimated() -> None:
+    stream = class_stream(load("digits"))
+    learner = taught(make("linear"), stream)
+    judges = [Judge(stream, cap=cap) for cap in (30, None)]
+    exact = [judge.peek(len(stream) - 1, learner.predict) for judge in judges]
+    assert exact[0] == exact[1]

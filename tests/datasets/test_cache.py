@@ -7,7 +7,9 @@ import pytest
 
 from ocgl.datasets import cache as caching
 from ocgl.datasets import load, loading
+from ocgl.datasets import sbm as blocks
 from ocgl.datasets.spec import Spec
+from ocgl.errors import CacheError
 from ocgl.graph import Graph
 
 from . import raw_files as raw
@@ -130,3 +132,31 @@ def test_a_faster_process_keeps_its_place(built: Built, cache: Path) -> None:
     extra = {key: content[key] for key in ("sources", "statistics")}
     caching.write(folder, built[0].parse("corafull", built[2].parent).graph, extra)
     assert only_folder(cache).stat().st_ino == before
+
+
+@pytest.fixture
+def blocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("OCGL_CACHE", str(tmp_path / "file" / "cache"))
+    return tmp_path / "file" / "cache"
+
+
+def test_a_cache_that_cannot_be_written_is_not_the_datas_fault(built: Built, blocked: Path) -> None:
+    with pytest.raises(CacheError, match=rf"{blocked}.*set OCGL_CACHE"):
+        get(built)
+
+
+def test_nothing_is_built_for_a_cache_that_cannot_be_written(blocked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "build", None)
+    with pytest.raises(CacheError, match=rf"{blocked}.*set OCGL_CACHE"):
+        load("sbm:nodes=250000,edges=500000")
+
+
+def test_a_full_cache_is_named_and_left_clean(built: Built, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(CacheError, match=rf"{cache}.*No space left"):
+        get(built)
+    assert list(cache.iterdir()) == []

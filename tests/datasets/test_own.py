@@ -6,7 +6,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from ocgl.datasets import load
-from ocgl.errors import DatasetCorruptError, DatasetMissingError
+from ocgl.errors import DatasetCorruptError, DatasetError, DatasetMissingError
 
 from . import raw_files as raw
 
@@ -36,6 +36,39 @@ def test_sparse(tmp_path: Path) -> None:
     np.testing.assert_array_equal(graph.x.toarray(), raw.X)
 
 
+def test_a_path_object(tmp_path: Path) -> None:
+    path = save(tmp_path)
+    assert load(Path(path)).content_hash == load(path).content_hash
+    with pytest.raises(DatasetMissingError, match=r"there is no file .*none"):
+        load(tmp_path / "none")
+
+
+def test_only_a_name_or_a_path_is_loaded() -> None:
+    with pytest.raises(DatasetError, match=r"not a dict; from_pyg\(data\)"):
+        load({"edge_index": raw.EDGES})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("rows", "nodes"), [({"x": None}, 5), ({}, 5), ({"x": None, "time": np.arange(7)}, 7)])
+def test_structure_needs_no_labels(tmp_path: Path, rows: dict[str, Any], nodes: int) -> None:
+    graph = load(save(tmp_path, y=None, **rows), structure_only=True)
+    assert (graph.nodes, graph.edges, graph.classes) == (nodes, 4, 0)
+    assert graph.notes[-1] == "no labels"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"edge_index": np.array([[0], [2**40]])}, "highest possible"),
+        ({"edge_index": np.array([[0.0], [1.0]])}, "must be integers"),
+        ({"edge_index": None}, "it has no edge_index"),
+        ({"x": np.array(1.0)}, "not a readable graph"),
+    ],
+)
+def test_structure_without_labels_says_what_is_wrong(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(DatasetCorruptError, match=rf"mine\.npz.*{problem}"):
+        load(save(tmp_path, **({"y": None, "x": None} | changes)), structure_only=True)
+
+
 def test_structure_only(tmp_path: Path) -> None:
     graph = load(save(tmp_path, x=None))
     assert graph.x is None
@@ -53,6 +86,10 @@ def test_structure_only(tmp_path: Path) -> None:
         ({"edge_index": raw.EDGES}, r"shape \(2, E\)"),
         ({"edge_index": np.array([[0], [9]])}, "outside 0..4"),
         ({"time": np.arange(3)}, "time has shape"),
+        ({"time": np.array([0, 1, np.nan, 3, 4])}, "time of rows .2. is NaN"),
+        ({"domain": np.array([0, 0.5, 1, 1, 1])}, "domain must be whole"),
+        ({"domain": np.array([0, np.nan, 1, 1, 1])}, "domain must be whole"),
+        ({"x": raw.X + 1j}, "real numbers"),
         ({"y": np.array([0, 1, -2, 0, 0])}, "-1 where unknown"),
         ({"x_data": np.ones(1)}, "it has no x_indices, x_indptr, x_shape"),
         ({"y": np.array(["a"] * 5, object)}, "allow_pickle"),
@@ -67,6 +104,15 @@ def test_broken_sparse_rows(tmp_path: Path) -> None:
     parts = {"x_data": np.ones(1), "x_indices": np.array([7]), "x_indptr": np.array([0, 1, 1, 1, 1, 1])}
     with pytest.raises(DatasetCorruptError, match=r"mine\.npz"):
         load(save(tmp_path, x=None, x_shape=np.array([5, 3]), **parts))
+
+
+@pytest.mark.parametrize("key", ["x_indices", "x_indptr", "x_shape", "x_data"])
+def test_sparse_rows_of_the_wrong_type(tmp_path: Path, key: str) -> None:
+    rows = csr_array(raw.X)
+    parts = {"x_data": rows.data, "x_indices": rows.indices, "x_indptr": rows.indptr, "x_shape": np.array(rows.shape)}
+    parts[key] = parts[key] + 1j if key == "x_data" else parts[key] + 0.5
+    with pytest.raises(DatasetCorruptError, match=r"mine\.npz.*(must be integers|real numbers)"):
+        load(save(tmp_path, x=None, **parts))
 
 
 def test_dense_and_sparse_at_once(tmp_path: Path) -> None:

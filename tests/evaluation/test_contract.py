@@ -51,6 +51,17 @@ class ForgetsItsState(Bare):
     def after_batch(self, seen, batch):
         self.seen_batches = getattr(self, "seen_batches", 0) + 1
         self.head.weight.data *= 1 - 0.01 * self.seen_batches
+
+@dataclass(kw_only=True)
+class NeedsTheEdges(Bare):
+    def encode(self, seen):
+        seen.block(1)
+        return super().encode(seen)
+
+@dataclass(kw_only=True)
+class SeesMoreThanTheSums(Bare):
+    def scores(self, seen):
+        return super().scores(seen) * (1 if seen.sizes[-1] > seen.sizes[-2] else -1)
 """
 
 SHOULD_FAIL = {
@@ -60,6 +71,8 @@ SHOULD_FAIL = {
     "UsesGlobalRandomness": "same_seed_same_result",
     "UsesNumpyRandomness": "same_seed_same_result",
     "ForgetsItsState": "state_continues_bit_equal",
+    "NeedsTheEdges": "kept_sums_serve_as_looks_do",
+    "SeesMoreThanTheSums": "kept_sums_serve_as_looks_do",
 }
 
 

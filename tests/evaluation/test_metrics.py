@@ -19,6 +19,12 @@ def test_figures_of_a_matrix_by_hand() -> None:
     assert np.isnan(average_forgetting(M[:1, :1], over=0))
 
 
+def test_the_printed_forgetting_is_undefined_where_it_must_be() -> None:
+    assert np.isnan(average_forgetting(np.full((3, 3), NAN), over=3))
+    matrix = np.array([[0.9, NAN], [0.5, NAN]])
+    assert average_performance(matrix) - average_forgetting(matrix, over=2) == pytest.approx(0.9)
+
+
 def test_undefined_tasks_are_left_out_of_forgetting() -> None:
     matrix = np.array([[0.9, NAN, NAN], [0.6, NAN, NAN], [0.4, 0.6, 0.8]])
     assert average_forgetting(matrix, over=2) == pytest.approx(-0.5)

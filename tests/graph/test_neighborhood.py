@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from ocgl.errors import ConfigError, EmptyBatchError, GraphError
+from ocgl.errors import ConfigError, DuplicateEdgeError, EmptyBatchError, GraphError, NotANumberError, SelfLoopError
 from ocgl.graph import Graph, Look, Store, from_arrays, isolated
 from ocgl.graph.look import Norm
 from ocgl.types import DoubleArray
@@ -107,6 +107,13 @@ def test_costs_count_nodes_edges_and_bytes(graph: Graph) -> None:
     ("change", "error"),
     [
         ({"sizes": np.array([0, 2])}, EmptyBatchError),
+        ({"sizes": np.array(2)}, GraphError),
+        ({"sizes": np.array([1.0, 2.5])}, GraphError),
+        ({"indices": np.array([2**32 + 1])}, GraphError),
+        ({"indices": np.array([1.5])}, GraphError),
+        ({"indices": np.array([0])}, SelfLoopError),
+        ({"indices": np.array([1, 1]), "indptr": np.array([0, 2])}, DuplicateEdgeError),
+        ({"edge": np.array(["a"])}, NotANumberError),
         ({"sizes": np.array([2, 1])}, GraphError),
         ({"indices": np.array([9])}, GraphError),
         ({"indptr": np.array([0, 2])}, GraphError),
@@ -133,3 +140,11 @@ def test_a_neighbourhood_from_outside_is_checked(change: dict[str, np.ndarray], 
 def test_mean_over_store_degrees_is_refused() -> None:
     with pytest.raises(ConfigError):
         replace(Look(1, 3, "mean"), degrees="store")
+
+
+def test_sparse_rows_from_outside_come_whole(graph: Graph) -> None:
+    arrays = stored(graph, sparse=True).look([5], Look(1, 4), 3).arrays()
+    with pytest.raises(GraphError, match="x_indptr"):
+        from_arrays({key: value for key, value in arrays.items() if key != "x_indptr"})
+    with pytest.raises(GraphError, match="no CSR matrix"):
+        from_arrays(arrays | {"x_indptr": arrays["x_indptr"][:-1]})

@@ -1,9 +1,11 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocgl.errors import DuplicateNodeError, WrongLookError
+from ocgl.errors import DiskFullError, DuplicateNodeError, WrongLookError
 from ocgl.graph import Look, Neighborhood, Standing, Store, can_stand
 from ocgl.models import propagate
 from ocgl.streams import class_stream
@@ -83,3 +85,29 @@ def test_a_kept_look_says_what_it_does_not_hold() -> None:
         standing.look(np.array([1, 1]))
     again, _ = standing.look(np.array([0]))
     assert np.array_equal(again.aggregated, seen.aggregated)
+
+
+def test_sums_that_could_not_be_made_are_made_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store()
+    store.add(range(4), np.eye(4), [[1, 2], [0, 0]])
+    standing = Standing(store, Look(1, None), key=7)
+    standing.look(store.ids)
+    store.add([4], np.zeros((1, 4)) + 9, [[4, 4], [0, 3]])
+    with monkeypatch.context() as broken:
+        broken.setattr(store.features, "aggregate", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            standing.look(store.ids)
+    seen, order = standing.look(store.ids)
+    assert np.array_equal(seen.aggregated[order], store.look(store.ids, Look(1, None), 7).aggregated)
+
+
+def test_a_full_disk_is_told_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path)
+    store.add(range(4), np.eye(4), [[1, 2], [0, 0]])
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(DiskFullError, match="sums of 4 nodes"):
+        Standing(store, Look(1, None), key=7).look(store.ids)

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,6 +40,13 @@ BAD: dict[str, tuple[type[Exception], Callable[[Store], object]]] = {
     "negative id": (errors.UnknownNodeError, lambda s: s.add([-5], ROW)),
     "fractional id": (errors.GraphError, lambda s: s.add([0.5], ROW)),
     "times of other length": (errors.GraphError, lambda s: s.add([40], ROW, times=[1.0, 2.0])),
+    "words for features": (errors.NotANumberError, lambda s: s.add([40], [["a", "b", "c"]])),
+    "ragged features": (errors.NotANumberError, lambda s: s.add([40, 50], [[1.0, 2.0, 3.0], [1.0]])),
+    "complex features": (errors.NotANumberError, lambda s: s.add([40], np.full((1, 3), 1j))),
+    "complex sparse features": (errors.NotANumberError, lambda s: s.add([40], csr_array([[0, 1j, 0]]))),
+    "words for times": (errors.NotANumberError, lambda s: s.add([40], ROW, times=["noon"])),
+    "ragged edges": (errors.GraphError, lambda s: s.add([40], ROW, [[40, 10], [10]])),
+    "words for ids": (errors.GraphError, lambda s: s.positions(["a"])),
     "look at unknown": (errors.UnknownNodeError, lambda s: s.look([77], Look(1, 2), 0)),
     "look at nothing": (errors.EmptyBatchError, lambda s: s.look([], Look(1, 2), 0)),
     "look at one twice": (errors.DuplicateNodeError, lambda s: s.look([10, 10], Look(1, 2), 0)),
@@ -53,6 +61,21 @@ def test_bad_input_has_a_name_and_leaves_the_store_as_it_was(name: str) -> None:
     with pytest.raises(error):
         act(store)
     assert fingerprint(store) == before
+
+
+def test_entries_given_twice_are_added_up_and_the_bound_holds() -> None:
+    repeated = csr_array((np.ones(40), np.zeros(40, np.int32), [0, 20, 40]), shape=(2, 2))
+    store = Store()
+    store.add([0, 1], repeated, [[0], [1]])
+    seen = store.look([0], Look(1, 10), 0)
+    assert seen.cost.within(Look(1, 10).bound(1, store.features.row_bound))
+    assert seen.aggregated.tolist() == [[40, 0]] and repeated.nnz == 40
+
+
+def test_a_folder_that_cannot_be_written_has_a_name(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(errors.StoreFolderError, match="file"):
+        Store(tmp_path / "file")
 
 
 def test_edges_inside_an_arrival_and_to_the_past_are_visible_at_once() -> None:

@@ -128,5 +128,14 @@ def test_a_saved_state_goes_on_with_sparse_rows(graph: Graph) -> None:
         elif number > 2:
             resumed.learn(batch)
     states = whole.state(), resumed.state()
+    assert states[0].facts == states[1].facts
     assert all(np.array_equal(states[0].arrays[key], states[1].arrays[key]) for key in states[0].arrays)
     assert len(taught(make("bare"), stream).strategy.labels)
+
+
+@pytest.mark.parametrize("name", ["bare", "er", "ewc"])
+def test_a_saved_state_declares_the_memory_it_was_taken_with(graph: Graph, name: str) -> None:
+    learner = taught(make(name), class_stream(words(graph)[0]), 4)
+    twin = make(name)
+    twin.load_state(learner.strategy.state())
+    assert twin.memory_bytes == learner.strategy.memory_bytes > 0

@@ -17,6 +17,23 @@ BAD: dict[str, tuple[type[Exception], Callable[[Learner], object]]] = {
     "node labelled twice": (errors.OcglError, lambda s: s.learn(Labels(s.store.ids[[0, 0]], np.array([1, 1])))),
     "fractional labels": (errors.OcglError, lambda s: s.learn(Labels(s.store.ids[:1], np.array([0.5])))),
     "label below -1": (errors.OcglError, lambda s: s.learn(Labels(s.store.ids[:1], np.array([-2])))),
+    "a table of labels": (errors.LabelError, lambda s: s.learn(Labels(s.store.ids[:1], np.array([[1]])))),
+    "flat candidates": (errors.LabelError, lambda s: s.learn(Labels(s.store.ids[:1], ONE, np.array([1, 5])))),
+    "candidates of other length": (
+        errors.LabelError,
+        lambda s: s.learn(Labels(s.store.ids[:2], np.array([1, 1]), np.array([[0, 1]]))),
+    ),
+    "a label beside its candidates": (
+        errors.LabelError,
+        lambda s: s.learn(Labels(s.store.ids[:1], ONE, np.array([[7, 8]]))),
+    ),
+    "candidates of other length in a question": (
+        errors.LabelError,
+        lambda s: s.predict(s.store.ids[:2], np.array([[0, 1]])),
+    ),
+    "prediction for a fraction": (errors.GraphError, lambda s: s.predict([0.7])),
+    "prediction for a bare number": (errors.GraphError, lambda s: s.predict(3)),
+    "prediction for a word": (errors.GraphError, lambda s: s.predict(["a"])),
     "prediction for an unknown node": (errors.UnknownNodeError, lambda s: s.predict([9999])),
     "arrival of wrong width": (
         errors.WrongWidthError,
@@ -34,6 +51,31 @@ def test_bad_input_has_a_name_and_leaves_the_learner_as_it_was(graph: Graph, str
     with pytest.raises(error):
         act(learner)
     assert same(before, learner.state()) and len(learner.store) == nodes
+
+
+def test_lists_are_taken_as_arrays_are(graph: Graph) -> None:
+    learners = [taught(make("bare"), class_stream(graph), 5) for _ in range(2)]
+    ids = learners[0].store.ids[:3]
+    learners[0].learn(Labels(ids, graph.y[ids]))
+    learners[1].learn(Labels(ids.tolist(), graph.y[ids].tolist()))
+    assert same(learners[0].state(), learners[1].state())
+
+
+def test_what_stops_a_look_leaves_no_trace(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = taught(make("bare"), class_stream(graph), 5)
+    before = learner.state()
+    monkeypatch.setattr(learner.store, "look", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        learner.learn(Labels(learner.store.ids[:1], ONE))
+    assert same(before, learner.state())
+
+
+def test_a_cap_for_each_hop(graph: Graph) -> None:
+    learner = Learner(make("bare", fanout=(3, "all")), eval_fanout=(2, 1))
+    assert learner.strategy.look.fanouts == (3, -1) and learner.question_look.fanouts == (2, 1)
+    assert len(taught(learner.strategy, class_stream(graph), 3).strategy.labels)
+    with pytest.raises(errors.ConfigError, match="1 fan-outs given for 2 hops"):
+        Learner(make("bare", fanout=(3,)))
 
 
 def test_a_look_of_other_width_or_depth_is_refused(graph: Graph) -> None:

@@ -1,8 +1,10 @@
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ocgl.evaluation.contract import batches, taught
 from ocgl.graph import Graph
 from ocgl.graph.features import dense
 from ocgl.strategies import Learner, Watch, make, names
@@ -90,3 +92,22 @@ def test_other_candidates_are_another_question(graph: Graph) -> None:
         candidates = np.full((9, 1), label)
         assert (watch(ids, candidates) == label).all()
     assert np.array_equal(watch(ids), learner.predict(ids))
+
+
+@pytest.mark.parametrize("name", ["bare", "linear", "ridge"])
+def test_changes_that_bypass_the_learner_are_seen_too(graph: Graph, name: str) -> None:
+    learner = taught(make(name), class_stream(graph), 6)
+    watch, ids = Watch(learner), learner.store.ids
+    watch(ids)
+    everyone = np.stack([np.full(len(ids), 999), ids])
+    learner.store.add([999], np.full((1, learner.store.features.width), 30.0), everyone)
+    assert np.array_equal(watch(ids), learner.predict(ids))
+    for batch in islice(batches(Learner(make(name)), class_stream(graph)), 20):
+        learner.strategy.learn(batch)
+    assert np.array_equal(watch(ids), learner.predict(ids))
+
+
+def test_a_node_may_be_asked_about_twice(graph: Graph) -> None:
+    learner = taught(make("bare"), class_stream(graph), 6)
+    twice = np.repeat(learner.store.ids[:5], 2)
+    assert np.array_equal(Watch(learner)(twice), learner.predict(twice))

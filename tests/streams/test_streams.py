@@ -274,11 +274,51 @@ def test_bad_options_have_names(graph: Graph, options: dict[str, Any], error: ty
 def test_a_graph_without_labels_or_features(graph: Graph) -> None:
     from dataclasses import replace
 
-    with pytest.raises(StreamError):
-        make_stream(replace(graph, y=np.full(graph.nodes, -1)), "time")
+    for kind in KINDS:
+        with pytest.raises(StreamError, match="no labelled node"):
+            make_stream(replace(graph, y=np.full(graph.nodes, -1)), kind)
     bare = class_stream(replace(graph, x=None))
     with pytest.raises(StreamError, match="features"):
         _ = bare.step(0).arrival
+
+
+def test_only_a_graph_is_streamed() -> None:
+    with pytest.raises(StreamError, match=r"not a dict; from_pyg\(data\)"):
+        class_stream({"edge_index": [], "y": []})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["class", "time", "task", "blurry", "iid"])
+@pytest.mark.parametrize("step", [10**9, 10**18])
+def test_labels_may_be_any_numbers(graph: Graph, kind: str, step: int) -> None:
+    from dataclasses import replace
+
+    small = make_stream(graph, kind)
+    large = make_stream(replace(graph, y=np.where(graph.y < 0, -1, graph.y * step)), kind)
+    for name in ("order", "cuts", "label_order", "role", "scored"):
+        np.testing.assert_array_equal(getattr(small, name), getattr(large, name))
+
+
+def test_time_tasks_must_be_few_enough_to_be_scored(graph: Graph) -> None:
+    assert make_stream(graph, "time", time_tasks=5).tasks == 5
+    for bins in ("equal_nodes", "equal_timestamps"):
+        with pytest.raises(StreamError, match="120 nodes, too few for time_tasks=500; set fewer"):
+            make_stream(graph, "time", time_tasks=500, ti_bins=bins)
+    with pytest.raises(StreamError, match="of 60 tasks without a training or a test node; set fewer"):
+        make_stream(graph, "time", time_tasks=60)
+
+
+def test_spans_of_time_may_be_thin_but_not_most_of_them() -> None:
+    y = np.zeros(32, np.int64)
+    thin = Graph.from_edges("g", np.array([[0], [1]]), y, time=np.array([0.0, 10.0] + [20.0] * 15 + [30.0] * 15))
+    assert make_stream(thin, "time", time_tasks=4, ti_bins="equal_timestamps").tasks == 4
+    thinner = Graph.from_edges("g", np.array([[0], [1]]), y[:30], time=np.maximum(np.arange(30.0), 26))
+    with pytest.raises(StreamError, match="3 of 4 tasks without"):
+        make_stream(thinner, "time", time_tasks=4, ti_bins="equal_timestamps")
+
+
+def test_without_a_test_share_no_test_nodes_are_needed(graph: Graph) -> None:
+    stream = make_stream(graph, "time", time_tasks=5, split=(0.8, 0.2, 0.0))
+    assert stream.tasks == 5 and len(stream.held_out(TEST)) == 0
 
 
 @pytest.mark.parametrize(
@@ -295,3 +335,8 @@ def test_task_counts_on_the_real_labels(data_root: Path, name: str, kind: str, t
     stream = make_stream(load(name, data_root, structure_only=True), kind, batch_size=50)
     assert stream.tasks == tasks
     assert all((stream.scored[stream.held_out(role)] == j).any() for role in (VALIDATION, TEST) for j in range(tasks))
+
+
+def test_years_without_a_test_node_stay_allowed(data_root: Path) -> None:
+    graph = load("arxiv", data_root, structure_only=True)
+    assert make_stream(graph, "time", ti_bins="equal_timestamps", batch_size=50).tasks == 8

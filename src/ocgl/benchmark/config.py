@@ -1,6 +1,7 @@
 """What a run is: everything that can move its number, in one checked object."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -88,7 +89,7 @@ def buffer_nodes(text: str, base: int) -> int:
     except ValueError:
         value = -1.0
     share = value / 100 if text.endswith("%") else value
-    if value < 0 or (text.endswith("%") and share > 1):
+    if not math.isfinite(value) or value < 0 or (text.endswith("%") and share > 1):
         raise ConfigError(f"buffer {text!r} is neither a share like 4% or 0.04 nor a count")
     if text.endswith("%") or (0 < share < 1):
         return int(share * base + 1e-9)

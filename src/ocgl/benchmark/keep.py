@@ -13,15 +13,15 @@ from ocgl.benchmark.joint import JointRun
 from ocgl.benchmark.placing import folder_of
 from ocgl.benchmark.run import Progress, Run
 from ocgl.datasets import load
-from ocgl.errors import ResumeError
+from ocgl.errors import ConfigError, ResumeError
 from ocgl.state import State, write_whole
 from ocgl.strategies import find
 from ocgl.streams import Stream
 from ocgl.streams.build import build
 from ocgl.types import Json
 
-CONFIG, CHECKPOINT, MODEL, CURVES, RESULT = (
-    "config.json", "checkpoint.safetensors", "model.safetensors", "anytime.parquet", "result.json",
+CONFIG, PLACE, CHECKPOINT, MODEL, CURVES, RESULT = (
+    "config.json", "store.json", "checkpoint.safetensors", "model.safetensors", "anytime.parquet", "result.json",
 )  # fmt: skip
 CHECKPOINT_SECONDS = 5.0
 TIMINGS = ("learn_seconds", "evaluate_seconds", "peak_rss_bytes", "store")
@@ -58,7 +58,8 @@ def execute(
     if (out / CONFIG).exists():
         raise ResumeError(f"{out} holds a run already: continue it with --resume, or choose another directory")
     run = run_of(config, stream_of(config, data_root), store=store)
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
+    write_json(out / PLACE, {"store": store})
     write_json(out / CONFIG, config.model_dump(mode="json"))
     return _finish(run, out, watch, checkpoint_every)
 
@@ -68,15 +69,19 @@ def resume(
     data_root: Path | None = None,
     watch: Watch = lambda _: None,
     checkpoint_every: int | None = None,
-    store: str = "auto",
+    store: str | None = None,
 ) -> Json:
-    """Continue the run in a directory; one that has ended is only read."""
+    """Continue the run in a directory; one that has ended is only read. The store lies where it lay, or as said."""
     if not (out / CONFIG).is_file():
         raise ResumeError(f"{out} holds no run: there is no {CONFIG} in it")
     if (out / RESULT).exists():
         return cast(Json, json.loads((out / RESULT).read_text()))
-    config = RunConfig.model_validate_json((out / CONFIG).read_text())
-    run = run_of(config, stream_of(config, data_root), store=store)
+    try:
+        config = RunConfig.model_validate_json((out / CONFIG).read_text())
+        placed = json.loads((out / PLACE).read_text())["store"] if (out / PLACE).exists() else "auto"
+    except (ValueError, LookupError, TypeError) as error:
+        raise ResumeError(f"what {out} says of its run cannot be read: {error}") from error
+    run = run_of(config, stream_of(config, data_root), store=store or placed)
     if (out / CHECKPOINT).exists():
         run.load_state(State.load(out / CHECKPOINT))
     return _finish(run, out, watch, checkpoint_every)
@@ -119,6 +124,14 @@ def write_curves(run: Run, path: Path) -> None:
     temporary = path.with_suffix(".part")
     pl.DataFrame(columns).write_parquet(temporary)
     temporary.replace(path)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for results, or say that it cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"nothing can be kept in {folder}: {error}") from error
 
 
 def write_json(path: Path, value: Json) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
-from ocgl.benchmark.results import Results
+from ocgl.benchmark.results import Results, estimate_in, interval_in
 from ocgl.benchmark.run import Progress
 from ocgl.errors import ConfigError, UnknownNameError
 from ocgl.types import Json
@@ -130,8 +130,12 @@ def title_of(config: Json, name: str = "") -> str:
 
 
 def final(result: Json) -> dict[str, float]:
-    """Give the figures that a result has."""
-    return {key: result[key] for key in FIGURES if result[key] is not None}
+    """Give the figures that a result has; an estimated AAP says so, with the ends of its interval."""
+    figures = {key: result[key] for key in FIGURES if result[key] is not None}
+    if estimate_in(result) is None:
+        return figures
+    ends = interval_in(result)
+    return figures | {"AAP_is_estimate": 1.0} | ({} if ends is None else {"AAP_low": ends[0], "AAP_high": ends[1]})
 
 
 def follow(logger: Logger, progress: Progress, every: int) -> None:

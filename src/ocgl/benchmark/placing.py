@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from ocgl.datasets.paths import cache_root
-from ocgl.errors import UnknownNameError
+from ocgl.errors import StoreFolderError, UnknownNameError
 from ocgl.graph import Graph
 
 Placing = Literal["auto", "memory", "disk"]
@@ -33,7 +33,10 @@ def folder_of(placing: str, graph: Graph) -> Path | None:
     if placing == "memory" or (placing == "auto" and raw_bytes(graph) <= SHARE * _machine_bytes()):
         return None
     folder = cache_root()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreFolderError(f"no store can be kept in {folder} (set OCGL_CACHE to another): {error}") from error
     return folder
 
 

@@ -1,8 +1,11 @@
 """The protocol card: which nodes, which edges, which definitions a number was made with."""
 
+import numpy as np
+
 from ocgl.benchmark.config import RunConfig
+from ocgl.evaluation.estimate import FEWEST, FIRST, stratified
 from ocgl.strategies import Learner, Strategy
-from ocgl.streams import Stream
+from ocgl.streams import TRAIN, VALIDATION, Stream
 from ocgl.types import Json
 
 
@@ -10,9 +13,6 @@ def protocol_card(config: RunConfig, stream: Stream, learner: Learner) -> Json:
     """Say in words, and in the options' own names, how the number came about."""
     look, asked = learner.strategy.look, learner.question_look
     s = config.stream
-    labels = "with the node" if s.label_delay == 0 else f"{s.label_delay} steps after the node"
-    if s.missing_labels:
-        labels += f"; {s.missing_labels:.0%} never come"
     scope = "after every batch" if config.eval_every == 1 else f"after every {config.eval_every}th batch and task end"
     return {
         "profile": config.profile,
@@ -21,13 +21,14 @@ def protocol_card(config: RunConfig, stream: Stream, learner: Learner) -> Json:
         "stream": f"{s.kind}: {stream.tasks} tasks, {len(stream)} batches of {s.batch_size} ({s.batching}), "
         f"boundaries {'crossed' if s.straddle else 'not crossed'}; hash {stream.content_hash[:16]}",
         "edges visible": "both ends have arrived; undirected; held-out nodes arrive in the stream and pass messages",
-        "labels": labels + "; those of validation and test nodes never",
+        "labels": _labels(config, stream) + "; those of validation and test nodes never",
         "sampling in training": _sampling(look.hops, look.fanout) + ", once per batch, reused by all passes",
         "sampling in evaluation": _sampling(asked.hops, asked.fanout)
         + ", fixed per node and degree"
         + (f"; weights over the {config.eval_chunk} nodes of a look" if asked.norm == "sym" else ""),
         "aggregation": _aggregation(learner.strategy),
-        "AAP": f"{_asked(config)} that have arrived, of tasks begun, {scope}; mean over tasks, then over batches",
+        "AAP": f"{_asked(config, stream)} that have arrived, of tasks begun, {scope}; "
+        "mean over tasks, then over batches",
         "AP": "test nodes, after the last batch; mean over tasks",
         "AF": "mean over the T-1 earlier tasks of M[T,i] - M[i,i]; AF_T divides the same sum by T (published tables)",
         "prequential": "training nodes of a batch, predicted before they are learned",
@@ -54,15 +55,46 @@ def _aggregation(strategy: Strategy) -> str:
     return f"{values['view']} side by side, means without the node itself, features {scaled}{narrowed}"
 
 
-def _asked(config: RunConfig) -> str:
+def _labels(config: RunConfig, stream: Stream) -> str:
+    s = config.stream
+    trained = len(stream.held_out(TRAIN))
+    lost = f"{trained - len(stream.label_order):,} of {trained:,}"
+    missing = f"; {s.missing_labels:.0%} drawn at random never come" if s.missing_labels else ""
+    if s.label_delay == 0:
+        return f"with the node{missing}" + (f" ({lost})" if missing else "")
+    low, high = s.label_delay if isinstance(s.label_delay, tuple) else (s.label_delay,) * 2
+    delay = f"{low}" if low == high else f"{low} to {high}"
+    return (
+        f"{delay} steps after the node; at most {s.batch_size} (batch_size) come, and are learned, per step, the rest "
+        f"wait their turn{missing}; those not yet given at the end of the stream never come "
+        f"({'both together ' if missing else ''}{lost})"
+    )
+
+
+def _asked(config: RunConfig, stream: Stream) -> str:
+    """Say which validation nodes are asked: those that the judge chooses, not what the cap wishes for."""
+    every = "exact: all validation nodes"
     if config.eval_cap is None:
-        return "exact: all validation nodes"
-    return f"estimate: about {config.eval_cap} validation nodes of each task, stratified by class,"
+        return every
+    nodes = stream.held_out(VALIDATION)
+    nodes = nodes[(stream.scored[nodes] >= 0) & (stream.scored[nodes] < stream.tasks)]
+    task = stream.scored[nodes]
+    chosen, _ = stratified(task, stream.graph.y[nodes], config.eval_cap, stream.config["stream_seed"])
+    if len(chosen) == len(nodes):
+        return every
+    counts = np.unique(task[chosen], return_counts=True)[1]
+    each = f"{counts.min():,}" if counts.min() == counts.max() else f"{counts.min():,} to {counts.max():,}"
+    return (
+        f"estimate: {each} validation nodes of each task ({len(chosen):,} of {len(nodes):,}; eval_cap "
+        f"{config.eval_cap:,}, but always the first {FIRST} of a task and {FEWEST} of each class), stratified by class,"
+    )
 
 
-def _sampling(hops: int, fanout: int | tuple[int, ...] | None) -> str:
+def _sampling(hops: int, fanout: int | tuple[int | None, ...] | None) -> str:
     reach = "1 hop" if hops == 1 else f"{hops} hops"
-    return f"{reach}, {'all' if fanout is None else f'at most {fanout}'} neighbours per node, without replacement"
+    caps = fanout if isinstance(fanout, tuple) else (fanout,)
+    most = ", then ".join("all" if cap is None else f"at most {cap}" for cap in caps)
+    return f"{reach}, {most} neighbours per node, without replacement"
 
 
 def _notes(config: RunConfig, stream: Stream, strategy: Strategy) -> list[str]:

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 PACKED, PACKED_CURVES = "packed.parquet", "packed-curves.parquet"
-COLUMNS = ("id", "dataset", "stream", "strategy", "profile", "setting", "buffer", "seed", "AAP", "AP", "AF", "AF_T")
+COLUMNS = (
+    "id", "dataset", "stream", "strategy", "profile", "setting", "buffer", "seed", "AAP", "AP", "AF", "AF_T",
+    "AAP_kind", "AAP_low", "AAP_high",
+)  # fmt: skip
 
 
 class Results:
@@ -75,11 +78,13 @@ class Results:
 
     def pack(self) -> None:
         """Move everything into the pack. Killed at any moment, nothing is lost: directories go last."""
+        if any(self.folder.glob(f"[!.]*/{RESULT}")):
+            self._repack()
+
+    def _repack(self, without: Set[str] = frozenset()) -> None:
         import polars as pl
 
-        if not any(self.folder.glob(f"[!.]*/{RESULT}")):
-            return
-        everything = list(self)
+        everything = [result for result in self if result["id"] not in without]
         names = [result["id"] for result in everything]
         texts = [json.dumps(result) for result in everything]
         drawn = [(r["id"], self.curves(r["id"])) for r in everything if r["kind"] == "run"]
@@ -91,9 +96,29 @@ class Results:
         for name in names:
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
+    def rename(self, renamed: Mapping[str, Json]) -> None:
+        """Replace results, by their old ids, with the same under the new ids that they have in themselves."""
+        for name, result in renamed.items():
+            building = self.folder / f".{result['id']}.{os.getpid()}"
+            shutil.rmtree(building, ignore_errors=True)
+            building.mkdir()
+            if result["kind"] == "run":
+                self.curves(name).write_parquet(building / CURVES)
+            (building / RESULT).write_text(json.dumps(result, indent=1) + "\n")
+            shutil.rmtree(self.folder / result["id"], ignore_errors=True)
+            building.rename(self.folder / result["id"])
+        self._drop(renamed.keys() - {result["id"] for result in renamed.values()})
+
+    def _drop(self, names: Set[str]) -> None:
+        """Forget results; what is in the pack stays there until the rest has been packed without them."""
+        for name in names:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+        if names & self._pack().keys():
+            self._repack(names)
+
     def rows(self, **wanted: str) -> list[Json]:
         """List the runs (not the trials) whose columns have the wanted values."""
-        runs = [{key: result.get(key) for key in COLUMNS} for result in self if result["kind"] == "run"]
+        runs = [_row(result) for result in self if result["kind"] == "run"]
         return [row for row in runs if all(str(row[key]) == value for key, value in wanted.items())]
 
     def _read(self, name: str) -> Json:
@@ -110,6 +135,28 @@ class Results:
                 rows = pl.read_parquet(self.folder / PACKED).iter_rows()
                 self._packed = {name: json.loads(text) for name, text in rows}
         return self._packed
+
+
+def estimate_in(result: Json) -> Json | None:
+    """Give what a result says of its evaluation where its AAP is an estimate; None where AAP is exact, or none.
+
+    >>> estimate_in({"AAP": 90.0, "evaluation": {"anytime": "exact", "nodes": 5, "of": 5}})
+    """
+    asked: Json = result.get("evaluation", {})
+    return asked if asked.get("anytime") == "estimate" and result["AAP"] is not None else None
+
+
+def interval_in(result: Json) -> tuple[float, float] | None:
+    """Give the bootstrap interval of an estimated AAP, where there is one."""
+    ends = (estimate_in(result) or {}).get("AAP_interval")
+    return None if ends is None else (ends[0], ends[1])
+
+
+def _row(result: Json) -> Json:
+    low, high = interval_in(result) or (None, None)
+    kind = None if result["AAP"] is None else "exact" if estimate_in(result) is None else "estimate"
+    found = result | {"AAP_kind": kind, "AAP_low": low, "AAP_high": high}
+    return {key: found.get(key) for key in COLUMNS}
 
 
 def _write_parquet(frame: "pl.DataFrame", path: Path) -> None:

@@ -136,9 +136,10 @@ def shared(config: RunConfig, data_root: Path | None, prefix: bool = False) -> S
 
 
 def for_tuning(config: RunConfig) -> RunConfig:
-    """Leave out what a trial does not use: how often to evaluate, and an offline bound's curve."""
+    """Leave out what a trial does not use: how often to evaluate, estimates, and an offline bound's curve."""
     offline = {"curve": False} if find(config.strategy).offline else {}
-    return config.model_copy(update={"eval_every": 1, "hyperparameters": config.hyperparameters | offline})
+    settings = config.hyperparameters | offline
+    return config.model_copy(update={"eval_every": 1, "eval_cap": None, "hyperparameters": settings})
 
 
 def name_of(config: RunConfig, share: float | None, data_root: Path | None) -> str:

@@ -1,5 +1,6 @@
 """Where graphs come from: one file per source, one registry."""
 
+from os import PathLike
 from pathlib import Path
 
 from ocgl.datasets import digits, loading, own, paths, sbm
@@ -7,14 +8,14 @@ from ocgl.datasets.catalogue import Entry, catalogue
 from ocgl.datasets.paths import cache_root, data_root
 from ocgl.datasets.pyg import from_pyg
 from ocgl.datasets.registry import SPECS
-from ocgl.errors import UnknownNameError
+from ocgl.errors import DatasetError, UnknownNameError
 from ocgl.graph import Graph
 
 __all__ = ["Entry", "cache_root", "catalogue", "data_root", "from_pyg", "load"]
 
 
 def load(
-    name: str,
+    name: str | PathLike[str],
     data_root: Path | None = None,
     structure_only: bool = False,
     download: bool = True,
@@ -23,13 +24,16 @@ def load(
 
     A dataset's raw files are read from `data_root`, else from `OCGL_DATA`, else from the user's cache; missing ones
     are downloaded, unless `download` is off or `OCGL_OFFLINE=1`. With `structure_only` the graph without features
-    serves where the raw files are missing, and says so in its notes.
+    serves where the raw files are missing, an `.npz` file needs no labels, and the notes say so.
 
     >>> load("sbm:nodes=100,edges=300,classes=4").edges
     300
     """
-    if name.endswith(".npz"):
-        return own.load(Path(name).expanduser())
+    if not isinstance(name, str | PathLike):
+        kind = type(name).__name__
+        raise DatasetError(f"a dataset is a name or a path, not a {kind}; from_pyg(data) takes torch_geometric's Data")
+    if isinstance(name, PathLike) or name.endswith(".npz"):
+        return own.load(Path(name).expanduser(), structure_only)
     if name == "digits":
         return digits.load()
     if name.partition(":")[0] == "sbm":

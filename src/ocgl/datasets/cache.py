@@ -8,13 +8,14 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 
 from ocgl.datasets.paths import cache_root
+from ocgl.errors import CacheError
 from ocgl.graph import Graph
 from ocgl.types import Json
 
@@ -69,27 +70,49 @@ def _map(folder: Path, content: Json) -> Graph:
     return graph
 
 
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        text = f"the folder of parsed graphs, {cache_root()}, cannot be written ({error.strerror or error})"
+        raise CacheError(f"{text}; set OCGL_CACHE to one that can") from error
+
+
+@contextmanager
+def scratch(prefix: str) -> Iterator[Path]:
+    """Give a new folder in the cache, gone afterwards; CacheError if there can be none."""
+    with _writing():
+        cache_root().mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=prefix, dir=cache_root()))
+    try:
+        yield new
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
 def write(folder: Path, graph: Graph, extra: Json) -> Graph:
     """Put a graph in the cache, in the place of an older one, and give it memory-mapped."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".building-{folder.name}-", dir=folder.parent))
-    try:
-        columns = graph.columns()
+    with scratch(f".building-{folder.name}-") as new:
+        return _fill(new, folder, graph, extra)
+
+
+def _fill(new: Path, folder: Path, graph: Graph, extra: Json) -> Graph:
+    columns = graph.columns()
+    content = extra | {
+        "loader": LOADER_VERSION,
+        "name": graph.name,
+        "notes": list(graph.notes),
+        "columns": list(columns),
+        "content_hash": graph.content_hash,
+    }
+    with _writing():
         for name, column in columns.items():
             np.save(new / f"{name}.npy", column, allow_pickle=False)
-        content = extra | {
-            "loader": LOADER_VERSION,
-            "name": graph.name,
-            "notes": list(graph.notes),
-            "columns": list(columns),
-            "content_hash": graph.content_hash,
-        }
         (new / MANIFEST).write_text(json.dumps(content, indent=1))
         new.chmod(0o755)
         _swap(new, folder)
         return _map(folder, content)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
 
 
 def _swap(new: Path, folder: Path) -> None:
@@ -109,4 +132,7 @@ def cached(name: str, key: Json, build: Callable[[], Graph]) -> Graph:
     """Give a graph that depends on nothing but `key`: mapped, or built and put in the cache."""
     folder = folder_of(name, key)
     graph = read(folder, [])
-    return graph if graph is not None else write(folder, build(), {"sources": [], "parameters": key})
+    if graph is not None:
+        return graph
+    with scratch(f".building-{folder.name}-") as new:  # before the work of building: it may fail
+        return _fill(new, folder, build(), {"sources": [], "parameters": key})

@@ -3,14 +3,14 @@
 import hashlib
 import http.client
 import shutil
-import tempfile
 import urllib.request
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ocgl.datasets.paths import cache_root, offline
+from ocgl.datasets.cache import scratch
+from ocgl.datasets.paths import offline
 from ocgl.datasets.spec import Download, Spec
 from ocgl.errors import DatasetCorruptError, DatasetMissingError
 
@@ -76,7 +76,8 @@ def missing(root: Path, spec: Spec, item: Download, why: str) -> DatasetMissingE
         text += f" (zipped, or unpacked as {', '.join(item.holds)})"
     structure = spec.structure_file(root)
     if structure.is_file():
-        text += f", or load the graph without features ({structure}) with structure_only=True"
+        text += f". Without features the graph is there ({structure}): enough for `ocgl expansion`, and given in Python"
+        text += f" by ocgl.load({spec.name!r}, structure_only=True), but nothing can learn from it"
     return DatasetMissingError(text)
 
 
@@ -111,9 +112,8 @@ def check(path: Path, item: Download, digest: str | None = None) -> None:
 @contextmanager
 def workspace(spec: Spec, files: dict[Path, Download]) -> Iterator[Path]:
     """Give a temporary `<folder>/raw` that links or unpacks the files, so that parsers write nothing beside them."""
-    cache_root().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".raw-{spec.name}-", dir=cache_root()) as folder:
-        raw = Path(folder) / spec.folders[0] / "raw"
+    with scratch(f".raw-{spec.name}-") as folder:
+        raw = folder / spec.folders[0] / "raw"
         raw.mkdir(parents=True)
         for path, item in files.items():
             if path.name in item.files:

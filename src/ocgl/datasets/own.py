@@ -10,31 +10,47 @@ from ocgl.datasets.spec import Parsed
 from ocgl.errors import DatasetCorruptError, DatasetMissingError, GraphError
 from ocgl.graph import Graph
 from ocgl.graph.static import sparse_or_dense
-from ocgl.types import AnyArray
+from ocgl.types import AnyArray, Rows
 
 NEEDED = ("edge_index", "y")
 SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 KEYS = (*NEEDED, "x", *SPARSE, "time", "domain")
 STRUCTURE_ONLY = "structure only: no features"
+UNLABELLED = "no labels"
+MOST_NODES = 2**31 - 1
+
+UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    zipfile.BadZipFile,
+    zlib.error,
+    GraphError,
+)
 
 
-def load(path: Path) -> Graph:
+def load(path: Path, structure_only: bool = False) -> Graph:
     """Read a graph: `edge_index` (2 x E), `y` (-1 unknown), and where present `time`, `domain` and features.
 
     Features are `x` (dense), or `x_data`, `x_indices`, `x_indptr`, `x_shape` (the parts of a CSR matrix). Edges may
-    be given in any direction and repeatedly; self-loops are dropped.
+    be given in any direction and repeatedly; self-loops are dropped. With `structure_only`, `y` may be missing: then
+    no label is known.
     """
-    return parse(path.stem, path).graph
+    return parse(path.stem, path, ("edge_index",) if structure_only else NEEDED).graph
 
 
-def parse(name: str, path: Path) -> Parsed:
+def parse(name: str, path: Path, needed: tuple[str, ...] = NEEDED) -> Parsed:
     """Read a graph under another name than its file's, and count the edges listed."""
     if not path.is_file():
         raise DatasetMissingError(f"there is no file {path}")
     try:
         columns = _columns(path)
+        _check_keys(set(columns), needed)
         return _parsed(name, columns)
-    except (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile, zlib.error, GraphError) as error:
+    except UNREADABLE as error:
         raise DatasetCorruptError(f"{path} is not a readable graph: {error}") from error
 
 
@@ -43,13 +59,11 @@ def _columns(path: Path) -> dict[str, AnyArray]:
     if not isinstance(file, np.lib.npyio.NpzFile):
         raise ValueError("it is a single array, not an .npz archive")
     with file:
-        columns = {str(key): value for key, value in file.items()}
-    _check_keys(set(columns))
-    return columns
+        return {str(key): value for key, value in file.items()}
 
 
-def _check_keys(keys: set[str]) -> None:
-    lacking = [key for key in NEEDED if key not in keys]
+def _check_keys(keys: set[str], needed: tuple[str, ...]) -> None:
+    lacking = [key for key in needed if key not in keys]
     if keys & set(SPARSE):
         lacking += [key for key in SPARSE if key not in keys]
     if lacking:
@@ -61,10 +75,23 @@ def _check_keys(keys: set[str]) -> None:
 
 
 def _parsed(name: str, columns: dict[str, AnyArray]) -> Parsed:
+    for key in SPARSE[1:]:
+        if key in columns and not np.issubdtype(columns[key].dtype, np.integer):
+            raise ValueError(f"{key} must be integers, not {columns[key].dtype}")
     x = sparse_or_dense(columns)
     if x is not None and not isinstance(x, np.ndarray):
         x.check_format(full_check=True)
-    edge_index = columns["edge_index"]
-    notes = () if x is not None else (STRUCTURE_ONLY,)
-    graph = Graph.from_edges(name, edge_index, columns["y"], x, columns.get("time"), columns.get("domain"), notes)
+    edge_index, y = columns["edge_index"], columns.get("y")
+    notes = (() if x is not None else (STRUCTURE_ONLY,)) + (() if y is not None else (UNLABELLED,))
+    labels = np.full(_count(columns, x), -1) if y is None else y
+    graph = Graph.from_edges(name, edge_index, labels, x, columns.get("time"), columns.get("domain"), notes)
     return Parsed(graph, edge_index.shape[1])
+
+
+def _count(columns: dict[str, AnyArray], x: Rows | None) -> int:
+    """Count nodes without labels: the rows of anything else, or what the edges name."""
+    rows = [column.shape[0] for column in (x, columns.get("time"), columns.get("domain")) if column is not None]
+    nodes = rows[0] if rows else int(columns["edge_index"].max(initial=-1)) + 1
+    if nodes > MOST_NODES:
+        raise ValueError(f"edge_index names node {nodes - 1}, the highest possible is {MOST_NODES - 1}")
+    return nodes

@@ -4,50 +4,54 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, issparse
 
 from ocgl.datasets.spec import Parsed
-from ocgl.errors import DatasetError
+from ocgl.errors import DatasetError, GraphError
 from ocgl.graph import Graph
+from ocgl.graph.static import whole_numbers
 from ocgl.types import AnyArray
 
 
 def from_pyg(data: Any, name: str = "pyg") -> Graph:
     """Take `edge_index`, `y` and, where present, `x` (dense or sparse), `time` and `domain` of a `Data` object.
 
-    Labels may be a column; masks and edge features are left behind.
+    They may be tensors, numpy arrays or lists, labels a column; masks and edge features are left behind.
     """
     for needed in ("edge_index", "y"):
         if getattr(data, needed, None) is None:
             raise DatasetError(f"the torch_geometric object has no {needed}; a Graph needs edge_index and y")
-    y = _flat(data.y)
-    if not np.array_equal(y, y.astype(np.int64)):
-        raise DatasetError("the torch_geometric object's y must be whole numbers, one per node")
-    x, time, domain = (getattr(data, column, None) for column in ("x", "time", "domain"))
-    return Graph.from_edges(
-        name,
-        data.edge_index.cpu().numpy(),
-        y.astype(np.int64),
-        None if x is None else _rows(x),
-        None if time is None else _flat(time),
-        None if domain is None else _flat(domain),
-    )
+    columns = {column: getattr(data, column, None) for column in ("edge_index", "y", "x", "time", "domain")}
+    given = {column: _taken(column, values) for column, values in columns.items() if values is not None}
+    try:
+        given["y"] = whole_numbers(given["y"], "y")
+    except GraphError as error:
+        raise DatasetError(f"the torch_geometric object's labels: {error}") from error
+    return Graph.from_edges(name, **given)
 
 
-def _flat(values: Any) -> AnyArray:
-    array: AnyArray = values.detach().cpu().numpy()
-    return array.reshape(-1) if array.ndim == 2 and array.shape[1] == 1 else array
+def _taken(column: str, values: Any) -> Any:
+    try:
+        array = _array(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DatasetError(f"the torch_geometric object's {column} is no array of numbers: {error}") from error
+    one_column = array.ndim == 2 and array.shape[1] == 1
+    return array.reshape(-1) if column in ("y", "time", "domain") and one_column else array
 
 
-def _rows(x: Any) -> AnyArray | csr_array:
+def _array(values: Any) -> AnyArray | csr_array:
     import torch
 
-    rows = x.detach().cpu()
-    if rows.layout == torch.strided:
-        dense: AnyArray = rows.numpy()
+    if not isinstance(values, torch.Tensor):
+        return values if issparse(values) else np.asarray(values)
+    tensor: Any = values.detach().cpu()
+    if tensor.dtype == torch.bfloat16:  # numpy has no such numbers
+        tensor = tensor.float()
+    if tensor.layout == torch.strided:
+        dense: AnyArray = tensor.numpy()
         return dense
     # by way of COO: torch calls its CSR a beta, and warns
-    entries = rows.to_sparse_coo().coalesce()
+    entries = tensor.to_sparse_coo().coalesce()
     parts = (entries.values().numpy(), tuple(entries.indices().numpy()))
     return csr_array(coo_array(parts, shape=tuple(entries.shape)))
 

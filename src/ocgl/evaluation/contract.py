@@ -8,11 +8,11 @@ from itertools import islice
 
 import numpy as np
 
-from ocgl.errors import OcglError
+from ocgl.errors import OcglError, WrongLookError
 from ocgl.graph import Batch, Graph, Labels
 from ocgl.rng import generator
 from ocgl.state import State
-from ocgl.strategies import Learner, Strategy
+from ocgl.strategies import Learner, Strategy, Watch
 from ocgl.streams import TRAIN, Stream, class_stream
 
 Make = Callable[[], Strategy]
@@ -246,6 +246,20 @@ def works_without_a_store(make: Make, graph: Graph) -> None:
     require(np.array_equal(*answers), "answers otherwise for neighbourhoods that come from outside")
 
 
+def kept_sums_serve_as_looks_do(make: Make, graph: Graph) -> None:
+    """Nodes asked again and again from kept sums get the answers that new looks give."""
+    learner = Learner(make())
+    watch = Watch(learner)
+    for batch in batches(learner, class_stream(graph)):
+        learner.learn(batch)
+        ids = learner.store.ids[::5]
+        try:
+            answers = watch(ids)
+        except WrongLookError as error:
+            raise ContractError(f"cannot answer from kept sums ({error}); say so in starts_from_sums") from error
+        require(np.array_equal(answers, learner.predict(ids)), "answers otherwise from kept sums than from new looks")
+
+
 CHECKS: list[Callable[[Make, Graph], None]] = [
     predicts_before_learning,
     predicting_is_pure,
@@ -261,4 +275,5 @@ CHECKS: list[Callable[[Make, Graph], None]] = [
     memory_stays_bounded,
     updates_stay_within_the_bound,
     works_without_a_store,
+    kept_sums_serve_as_looks_do,
 ]

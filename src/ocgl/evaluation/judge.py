@@ -68,6 +68,7 @@ class Judge:
         self._validation = _HeldOut(stream, VALIDATION)
         self._test = _HeldOut(stream, TEST) if test else None
         self._whole = len(self._validation.ids) if cap is None else self._validation.thin(stream, cap)
+        self._all = self._validation if cap is None else _HeldOut(stream, VALIDATION)
         self._bootstrap: Bootstrap | None = None
         if self._validation.weight is not None:
             held, seed = self._validation, stream.config["stream_seed"]
@@ -105,8 +106,8 @@ class Judge:
         return float(anytime(self._scores[-1][None])[0]) if due else None
 
     def peek(self, step: int, predict: Predict) -> float:
-        """Give AP_t as it would be after a step, without noting it (for early stopping of offline training)."""
-        return float(anytime(self._ask(self._validation, step, predict)[None])[0])
+        """Give the exact AP_t as it would be after a step, without noting it (for early stopping offline)."""
+        return float(anytime(self._ask(self._all, step, predict)[None])[0])
 
     def _ask(self, held: _HeldOut, step: int, predict: Predict, bootstrap: Bootstrap | None = None) -> DoubleArray:
         arrived = int(held.arrived[step])

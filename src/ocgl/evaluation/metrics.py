@@ -65,16 +65,16 @@ def average_performance(matrix: DoubleArray) -> float:
 
 
 def average_forgetting(matrix: DoubleArray, over: int) -> float:
-    """AF: the sum over tasks i < T of M[T, i] - M[i, i], divided by `over` (T - 1 by the formula, T as printed).
+    """AF: the mean of M[T, i] - M[i, i] over the first `over` tasks: T - 1 by the formula, T (adding 0) as printed.
+
+    Tasks with an undefined score are left out.
 
     >>> average_forgetting(np.array([[0.9, np.nan], [0.5, 0.8]]), over=1)
     -0.4
     """
-    if over == 0:
-        return float("nan")
-    lost = (matrix[-1] - matrix.diagonal())[:-1]
-    undefined = int(np.isnan(lost).sum())
-    return float(np.nansum(lost)) / (over - undefined) if over > undefined else float("nan")
+    lost = (matrix[-1] - matrix.diagonal())[:over]
+    defined = lost[~np.isnan(lost)]
+    return float(defined.sum()) / len(defined) if len(defined) else float("nan")
 
 
 def anytime(scores: DoubleArray) -> DoubleArray:

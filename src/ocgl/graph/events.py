@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ocgl.errors import EmptyBatchError, OcglError
+from ocgl.errors import EmptyBatchError, LabelError
+from ocgl.graph.features import integers
 from ocgl.graph.neighborhood import Neighborhood
 from ocgl.types import BoolArray, DoubleArray, IntArray, Rows
 
@@ -41,6 +43,26 @@ class Labels:
     candidates: IntArray | None = None
 
 
+def labels_of(labels: ArrayLike, count: int) -> IntArray:
+    """Read a label for each of `count` nodes."""
+    given = integers(labels)
+    if given is None or given.ndim != 1 or (given.size and given.min() < UNKNOWN):
+        raise LabelError("labels are a flat array of integers from 0, or -1 where not known")
+    if len(given) == 0:
+        raise EmptyBatchError("a batch needs at least one node")
+    if len(given) != count:
+        raise LabelError(f"{len(given)} labels given for {count} nodes")
+    return given
+
+
+def candidates_of(candidates: ArrayLike, count: int) -> IntArray:
+    """Read the classes that each of `count` nodes can have."""
+    given = integers(candidates)
+    if given is None or given.ndim != 2 or len(given) != count:
+        raise LabelError(f"candidates are integers of shape (nodes, classes), with {count} rows here")
+    return given
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """All that a strategy gets: a bounded look at some nodes and their labels (-1 where not known).
@@ -54,12 +76,13 @@ class Batch:
     store: "Store | None" = None
 
     def __post_init__(self) -> None:
-        if len(self.labels) == 0:
-            raise EmptyBatchError("a batch needs at least one node")
-        if len(self.labels) != self.neighborhood.seeds:
-            raise OcglError(f"{len(self.labels)} labels given for {self.neighborhood.seeds} nodes")
-        if not np.issubdtype(self.labels.dtype, np.integer) or self.labels.min() < UNKNOWN:
-            raise OcglError("labels are integers from 0, or -1 where not known")
+        seeds = self.neighborhood.seeds
+        object.__setattr__(self, "labels", labels_of(self.labels, seeds))
+        if self.candidates is not None:
+            object.__setattr__(self, "candidates", candidates_of(self.candidates, seeds))
+            possible = (self.candidates == self.labels[:, None]).any(1)
+            if not possible[self.known].all():
+                raise LabelError("a label is not among the candidates given for its node")
 
     @property
     def known(self) -> BoolArray:

@@ -1,16 +1,17 @@
 """Tables of feature rows, dense or sparse, that grow and are summed over neighbourhoods."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 from scipy.sparse import csr_array, issparse
 
-from ocgl.errors import NotFiniteError, WrongWidthError
+from ocgl.errors import NotANumberError, NotFiniteError, WrongWidthError
 from ocgl.graph.aggregation import Block, dense_rows, gathered, sparse_rows
 from ocgl.graph.growable import Growable
 from ocgl.graph.sparse import SparseRows
-from ocgl.types import FloatArray, PositionArray, Rows
+from ocgl.types import AnyArray, FloatArray, IntArray, PositionArray, Rows
 
 
 class Table(Protocol):
@@ -208,14 +209,10 @@ def table_of(rows: Rows) -> Table:
 def checked_rows(rows: object, count: int, width: int | None, sparse: bool | None) -> Rows:
     """Bring rows to float32 (dense, or CSR), or say by name what is wrong with them."""
     if issparse(rows):
-        given: Rows = csr_array(rows, dtype=np.float32)
+        given = _checked_sparse(rows)
         values = given.data
-        try:
-            given.check_format(full_check=True)
-        except ValueError as error:
-            raise WrongWidthError(f"the sparse features are no CSR matrix of shape {given.shape}: {error}") from error
     else:
-        given = values = np.ascontiguousarray(rows, dtype=np.float32)
+        given = values = numbers(rows, "features", np.float32)
     if given.ndim != 2 or given.shape[0] != count:
         raise WrongWidthError(f"features of shape {given.shape} given for {count} nodes")
     if given.shape[1] == 0:
@@ -228,6 +225,43 @@ def checked_rows(rows: object, count: int, width: int | None, sparse: bool | Non
     if sparse is None or sparse == issparse(given):
         return given
     return csr_array(given) if sparse else dense(given)
+
+
+def _checked_sparse(rows: Any) -> Rows:
+    """Bring rows to CSR with each entry given once, or say what is wrong with them."""
+    if np.iscomplexobj(rows.data):
+        raise NotANumberError("features are real numbers, not complex ones")
+    given: Rows = csr_array(rows, dtype=np.float32)
+    try:
+        given.check_format(full_check=True)
+    except ValueError as error:
+        raise WrongWidthError(f"the sparse features are no CSR matrix of shape {given.shape}: {error}") from error
+    if not given.has_canonical_format:
+        given = given.copy()
+        given.sum_duplicates()
+    return given
+
+
+def numbers(given: object, what: str, dtype: DTypeLike = np.float64) -> AnyArray:
+    """Read real numbers, or say that these are none."""
+    try:
+        array = np.asarray(given)
+        if np.iscomplexobj(array):
+            raise TypeError("complex numbers")
+        return np.asarray(array, dtype=dtype, order="C")
+    except (TypeError, ValueError) as error:
+        raise NotANumberError(f"{what} must be an array of real numbers: {error}") from error
+
+
+def integers(given: ArrayLike) -> IntArray | None:
+    """Read an array of integers; None if it is none (an empty one has any type)."""
+    try:
+        array = np.asarray(given)
+    except ValueError:  # ragged
+        return None
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        return None
+    return np.asarray(array, np.int64, order="C")
 
 
 def dense(rows: Rows) -> FloatArray:

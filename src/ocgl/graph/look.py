@@ -30,7 +30,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Look:
-    """A bounded look: `hops` hops, at most `fanout` distinct neighbours per node (None: all of them).
+    """A bounded look: `hops` hops, at most `fanout` distinct neighbours per node (None: all of them; or one per hop).
 
     `norm` chooses the aggregation weights: `sum` (none), `mean` (divide by the number of neighbours plus one) or
     `sym` (1 / sqrt(d_u d_v)); `degrees` says which degrees those use, the sampled ones or the store's.
@@ -40,7 +40,7 @@ class Look:
     """
 
     hops: int = 2
-    fanout: int | tuple[int, ...] | None = 10
+    fanout: int | tuple[int | None, ...] | None = 10
     norm: Norm = "sum"
     degrees: Degrees = "sampled"
 
@@ -57,9 +57,8 @@ class Look:
     @property
     def fanouts(self) -> tuple[int, ...]:
         """The cap of each hop, -1 for none."""
-        if self.fanout is None:
-            return (-1,) * self.hops
-        return self.fanout if isinstance(self.fanout, tuple) else (self.fanout,) * self.hops
+        caps = self.fanout if isinstance(self.fanout, tuple) else (self.fanout,) * self.hops
+        return tuple(-1 if cap is None else cap for cap in caps)
 
     @property
     def bounded(self) -> bool:

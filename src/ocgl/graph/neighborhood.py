@@ -6,9 +6,16 @@ from typing import cast
 
 import numpy as np
 
-from ocgl.errors import EmptyBatchError, GraphError, NotFiniteError
+from ocgl.errors import (
+    DuplicateEdgeError,
+    EmptyBatchError,
+    GraphError,
+    NotFiniteError,
+    SelfLoopError,
+    WrongWidthError,
+)
 from ocgl.graph.aggregation import ONES, Block
-from ocgl.graph.features import SparseTable, Table, checked_rows, table_of
+from ocgl.graph.features import SparseTable, Table, checked_rows, integers, numbers, table_of
 from ocgl.graph.look import Cost, Look, Norm, look_bytes
 from ocgl.graph.sampling import mean_weights, sym_weights
 from ocgl.graph.sparse import SparseRows
@@ -141,28 +148,42 @@ def from_arrays(arrays: dict[str, AnyArray]) -> Neighborhood:
     within 0, 1, ... hops), `indptr` and `indices` (sampled neighbours, local), `edge` and `own` (weights; empty: all
     one), `norm` (what the weights are: sum, mean or sym).
     """
-    from scipy.sparse import csr_array
-
-    missing = {"sizes", "indptr", "indices", "edge", "own"} - arrays.keys()
-    if missing or ("x" not in arrays and "x_data" not in arrays):
-        raise GraphError(f"the neighbourhood lacks {', '.join(sorted(missing)) or 'x'}")
-    sizes = tuple(int(s) for s in arrays["sizes"])
+    rows = {"x"} if "x" in arrays else {"x_data", "x_indices", "x_indptr", "x_shape"}
+    missing = ({"sizes", "indptr", "indices", "edge", "own"} | rows) - arrays.keys()
+    if missing:
+        raise GraphError(f"the neighbourhood lacks {', '.join(sorted(missing))}")
+    sizes = tuple(_whole(arrays, "sizes").tolist())
     if not sizes or sizes[0] < 1:
         raise EmptyBatchError("a neighbourhood without seeds")
-    if "x" in arrays:
-        given: object = arrays["x"]
-    else:
-        shape = cast(tuple[int, int], tuple(int(s) for s in arrays["x_shape"]))
-        given = csr_array((arrays["x_data"], arrays["x_indices"], arrays["x_indptr"]), shape=shape)
-    table = table_of(checked_rows(given, sizes[-1], None, None))
+    table = table_of(checked_rows(_rows_of(arrays), sizes[-1], None, None))
     nodes = np.arange(sizes[-1], dtype=np.int32)
-    indptr = np.ascontiguousarray(arrays["indptr"], np.int64)
-    indices = np.ascontiguousarray(arrays["indices"], np.int32)
+    indptr, indices = _whole(arrays, "indptr"), _whole(arrays, "indices")
     _check_shape(sizes, indptr, indices)
-    edge = np.ascontiguousarray(arrays["edge"], np.float32)
-    own = np.ascontiguousarray(arrays["own"], np.float32)
+    edge, own = (numbers(arrays[name], name, np.float32) for name in ("edge", "own"))
     norm = _norm(str(arrays.get("norm", "sum")), edge, own, indptr)
-    return Neighborhood(sizes, indptr, indices, edge, own, nodes, table, touched(table, nodes, indptr), norm)
+    cost = touched(table, nodes, indptr)
+    return Neighborhood(sizes, indptr, indices.astype(np.int32), edge, own, nodes, table, cost, norm)
+
+
+def _whole(arrays: dict[str, AnyArray], name: str) -> IntArray:
+    given = integers(arrays[name])
+    if given is None or given.ndim != 1:
+        raise GraphError(f"{name} of a neighbourhood is a flat array of integers")
+    return given
+
+
+def _rows_of(arrays: dict[str, AnyArray]) -> object:
+    """Give the feature rows, dense or sparse, not checked."""
+    from scipy.sparse import csr_array
+
+    if "x" in arrays:
+        return arrays["x"]
+    shape = cast(tuple[int, int], tuple(_whole(arrays, "x_shape").tolist()))
+    try:
+        parts = (numbers(arrays["x_data"], "x_data", np.float32), arrays["x_indices"], arrays["x_indptr"])
+        return csr_array(parts, shape=shape)
+    except (TypeError, ValueError) as error:
+        raise WrongWidthError(f"x_data, x_indices and x_indptr are no CSR matrix of shape {shape}: {error}") from error
 
 
 def isolated(rows: Rows, hops: int) -> Neighborhood:
@@ -188,7 +209,7 @@ def _norm(name: str, edge: FloatArray, own: FloatArray, indptr: IntArray) -> Nor
     return cast(Norm, name)
 
 
-def _check_shape(sizes: tuple[int, ...], indptr: IntArray, indices: PositionArray) -> None:
+def _check_shape(sizes: tuple[int, ...], indptr: IntArray, indices: IntArray) -> None:
     hops = len(sizes) - 1
     expanded = sizes[-2] if hops else 0
     if list(sizes) != sorted(sizes) or len(indptr) != expanded + 1 or indptr[0] != 0:
@@ -199,3 +220,8 @@ def _check_shape(sizes: tuple[int, ...], indptr: IntArray, indices: PositionArra
         row = indices[indptr[sizes[hop - 1] if hop else 0] : indptr[sizes[hop]]]
         if len(row) and (row.min() < 0 or row.max() >= sizes[hop + 1]):
             raise GraphError(f"an edge of hop {hop + 1} leaves the nodes within that many hops")
+    receivers = np.repeat(np.arange(expanded), np.diff(indptr))
+    if (receivers == indices).any():
+        raise SelfLoopError("a node of the neighbourhood has an edge to itself; its self-loop is implied")
+    if len(np.unique(receivers * sizes[-1] + indices)) != len(indices):
+        raise DuplicateEdgeError("a neighbour is given twice for the same node")

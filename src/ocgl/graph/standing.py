@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ocgl.errors import DuplicateNodeError, WrongLookError
+from ocgl.errors import DiskFullError, DuplicateNodeError, WrongLookError
 from ocgl.graph.aggregation import Block
 from ocgl.graph.growable import Growable
 from ocgl.graph.look import Cost, Look
@@ -186,7 +186,11 @@ class Standing:
         for part in (self._held, self._degrees, self._sums):
             assert part is not None
             part.size = len(nodes)
-        cost = self._renew(sums, changed, held)
+        try:
+            cost = self._renew(sums, changed, held)
+        except BaseException:  # what was not made is made the next time
+            degrees[changed] = -1
+            raise
         starts, edges = _renumbered(nodes, indptr, indices, slots)
         cap = look.fanouts[0]
         sampled = degrees[: len(nodes)].copy() if cap < 0 else np.minimum(degrees[: len(nodes)], cap)
@@ -221,10 +225,13 @@ class Standing:
         missing = len(self._store) - self._slots.size
         if missing:
             self._slots.extend(np.full(missing, -1, np.int32))
-        if self._sums is None:
-            self._sums = Growable(np.float32, self._store.features.width, self._store.folder)
-        for part in (self._held, self._degrees, self._sums):
-            part.reserve(count)
+        try:
+            if self._sums is None:
+                self._sums = Growable(np.float32, self._store.features.width, self._store.folder)
+            for part in (self._held, self._degrees, self._sums):
+                part.reserve(count)
+        except OSError as error:
+            raise DiskFullError(f"no room for the sums of {count} nodes in {self._store.folder}: {error}") from error
         return self._sums.reserved
 
     def _renew(self, sums: FloatArray, changed: IntArray, held: PositionArray) -> Cost:

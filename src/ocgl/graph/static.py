@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import issparse
 
-from ocgl.errors import GraphError
-from ocgl.graph.features import checked_rows
+from ocgl.errors import GraphError, NotFiniteError
+from ocgl.graph.features import checked_rows, numbers
 from ocgl.kernels import kernel
 from ocgl.types import AnyArray, DoubleArray, IntArray, PositionArray, Rows
 
@@ -43,6 +43,27 @@ def symmetric_csr(edge_index: AnyArray, nodes: int) -> tuple[IntArray, PositionA
     _fill(high, low, cursor, indices)
     _sort_rows(indptr, indices)
     return indptr, indices
+
+
+def whole_numbers(values: AnyArray, what: str) -> IntArray:
+    """Give whole numbers as integers; GraphError for fractions, NaN, infinity, and what is no number.
+
+    >>> whole_numbers(np.array([0.0, 2.0]), "domain")
+    array([0, 2])
+    """
+    with np.errstate(invalid="ignore"):
+        whole: IntArray = numbers(values, what, np.int64)
+    if not np.array_equal(whole, values):
+        raise GraphError(f"{what} must be whole numbers, below 2**63")
+    return whole
+
+
+def _times(values: AnyArray) -> DoubleArray:
+    times: DoubleArray = numbers(values, "time")
+    if not np.isfinite(times).all():
+        bad = np.nonzero(~np.isfinite(times))[0]
+        raise NotFiniteError(f"time of rows {bad[:5].tolist()} is NaN or infinity")
+    return times
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,24 +107,19 @@ class Graph:
         >>> Graph.from_edges("toy", np.array([[0, 1, 1], [1, 0, 1]]), np.array([0, 1])).edges
         1
         """
-        labels = np.asarray(y)
+        edge_index, labels = np.asarray(edge_index), np.asarray(y)
         if edge_index.ndim != 2 or edge_index.shape[0] != 2 or not np.issubdtype(edge_index.dtype, np.integer):
             raise GraphError(f"edge_index must be integers of shape (2, E), not {edge_index.dtype} {edge_index.shape}")
         if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or (labels.size and labels.min() < -1):
             raise GraphError("y must be a flat array of integers from 0, or -1 where unknown")
         if edge_index.size and (edge_index.min() < 0 or edge_index.max() >= len(labels)):
             raise GraphError(f"edge_index names a node outside 0..{len(labels) - 1}")
-        indptr, indices = symmetric_csr(edge_index, len(labels))
-        return cls(
-            name,
-            indptr,
-            indices,
-            labels.astype(np.int64),
-            None if x is None else checked_rows(x, len(labels), None, None),
-            None if time is None else np.asarray(time, np.float64),
-            None if domain is None else np.asarray(domain, np.int64),
-            notes,
-        )
+        labels = whole_numbers(labels, "y").copy()
+        times = None if time is None else _times(time)
+        domains = None if domain is None else whole_numbers(domain, "domain")
+        csr = symmetric_csr(edge_index, len(labels))
+        rows = None if x is None else checked_rows(x, len(labels), None, None)
+        return cls(name, *csr, labels, rows, times, domains, notes)
 
     @property
     def nodes(self) -> int:

@@ -15,11 +15,12 @@ from ocgl.errors import (
     NotFiniteError,
     OldEdgeError,
     SelfLoopError,
+    StoreFolderError,
     UnknownNodeError,
 )
 from ocgl.graph.adjacency import Adjacency, in_order
 from ocgl.graph.events import Arrival
-from ocgl.graph.features import Table, checked_rows, make_table
+from ocgl.graph.features import Table, checked_rows, integers, make_table, numbers
 from ocgl.graph.growable import Growable
 from ocgl.graph.hashing import IdTable
 from ocgl.graph.look import Look
@@ -51,7 +52,10 @@ class Store:
         self._ids = IdTable()
         self._order = Growable(np.int64)
         self._times = Growable(np.float64)
-        self._adjacency = Adjacency(folder)
+        try:
+            self._adjacency = Adjacency(folder)
+        except OSError as error:
+            raise StoreFolderError(f"no store can be kept in {folder}: {error}") from error
         self._table: Table | None = None
         self._let_go_at = _LET_GO
 
@@ -110,9 +114,7 @@ class Store:
         rows = checked_rows(x, len(new), width, sparse)
         later, earlier = self._checked_edges(new, _ends_of(edges))
         first = len(self)
-        stamps = (
-            np.arange(first, first + len(new), dtype=np.float64) if times is None else np.asarray(times, np.float64)
-        )
+        stamps = np.arange(first, first + len(new), dtype=np.float64) if times is None else numbers(times, "times")
         if stamps.shape != new.shape:
             raise GraphError(f"{stamps.size} times given for {len(new)} nodes")
         if not np.isfinite(stamps).all():
@@ -228,18 +230,26 @@ def _positions_in(new: IntArray, first: int, wanted: IntArray, found: PositionAr
 
 
 def _ends_of(edges: ArrayLike) -> IntArray:
-    given = np.asarray(edges)
-    if given.size == 0:
+    given = integers(edges)
+    if given is not None and given.size == 0:
         return np.empty((2, 0), np.int64)
-    if given.ndim != 2 or len(given) != 2 or not np.issubdtype(given.dtype, np.integer):
-        raise GraphError(f"edges are integers of shape (2, E), not {given.dtype} of shape {given.shape}")
-    return np.ascontiguousarray(given, np.int64)
+    if given is None or given.ndim != 2 or len(given) != 2:
+        raise GraphError(f"edges are integers of shape (2, E), not {_shown(edges)}")
+    return given
 
 
 def _ids_of(ids: ArrayLike) -> IntArray:
-    given = np.asarray(ids)
-    if given.size == 0:
+    given = integers(ids)
+    if given is not None and given.size == 0:
         return np.empty(0, np.int64)
-    if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer):
-        raise GraphError(f"node ids are a flat array of integers, not {given.dtype} of shape {given.shape}")
-    return np.ascontiguousarray(given, np.int64)
+    if given is None or given.ndim != 1:
+        raise GraphError(f"node ids are a flat array of integers, not {_shown(ids)}")
+    return given
+
+
+def _shown(given: ArrayLike) -> str:
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        return "rows of different lengths"
+    return f"{array.dtype} of shape {array.shape}"

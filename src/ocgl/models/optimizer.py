@@ -102,12 +102,17 @@ class GrowingAdam:
     def _apply_sparse(self, index: int, grad: SparseGradient) -> None:
         value, first, second = (part[index].numpy() for part in (self._values, self._first, self._second))
         if index not in self._moved:
-            self._moved[index] = (first != 0).any(1) | (second != 0).any(1)
+            self._mark(index)
         step = float(self._step)
         size = np.float32(self._lr / (1 - _BETAS[0] ** step))
         scale = np.float32(1 / np.sqrt(1 - _BETAS[1] ** step))
         self._buffer = grad.rows.back(grad.right, self._buffer)
         _adam_rows(value, first, second, self._buffer, self._moved[index], grad.rows.by_column[0], size, scale)
+
+    def _mark(self, index: int) -> None:
+        """Note which rows have moments."""
+        first, second = self._first[index].numpy(), self._second[index].numpy()
+        self._moved[index] = (first != 0).any(1) | (second != 0).any(1)
 
     def grow(self) -> None:
         """Take the model's parameters anew and pad the moments of those that have grown."""
@@ -127,8 +132,9 @@ class GrowingAdam:
         return [name for name, _ in self._model.named_parameters()]
 
     def state(self) -> State:
-        """Give moments and the step count."""
-        state = State({"step": self._step.numpy().copy()})
+        """Give moments, the step count, and what is kept beside them."""
+        room = None if self._buffer is None else list(self._buffer.shape)
+        state = State({"step": self._step.numpy().copy()}, {"sparse": sorted(self._moved), "room": room})
         for name, first, second in zip(self._names, self._first, self._second, strict=True):
             state.arrays |= {f"{name}:first": first.numpy().copy(), f"{name}:second": second.numpy().copy()}
         return state
@@ -140,3 +146,7 @@ class GrowingAdam:
         self._step = torch.from_numpy(np.array(state.arrays["step"]))
         self._first = [torch.from_numpy(np.array(state.arrays[f"{name}:first"])) for name in self._names]
         self._second = [torch.from_numpy(np.array(state.arrays[f"{name}:second"])) for name in self._names]
+        for index in state.facts["sparse"]:
+            self._mark(index)
+        room = state.facts["room"]
+        self._buffer = None if room is None else np.empty(room, np.float32)

@@ -12,6 +12,7 @@ from ocgl.benchmark.config import buffer_nodes, defaults_of
 from ocgl.benchmark.identity import code_name
 from ocgl.benchmark.results import Results
 from ocgl.errors import ConfigError
+from ocgl.report.estimates import Estimate, estimate_of
 from ocgl.report.published import published
 from ocgl.types import DoubleArray, IntArray, Json
 
@@ -93,9 +94,15 @@ class Entry:
         return float("nan") if values is None else float(values.mean())
 
     @property
+    def estimate(self) -> Estimate | None:
+        """How AAP was estimated; None where it is exact or there is none."""
+        return estimate_of(self.runs)
+
+    @property
     def milliseconds(self) -> float:
-        """Learning time per update."""
-        return float(np.mean([1000 * run["learn_seconds"] / max(run["updates"], 1) for run in self.runs]))
+        """Learning time per update, nan where there was none."""
+        spent = [1000 * run["learn_seconds"] / run["updates"] for run in self.runs if run["updates"]]
+        return float(np.mean(spent)) if spent else float("nan")
 
     def bytes(self, what: str) -> float:
         """Give bytes touched per update at most, or kept between updates."""
@@ -144,6 +151,17 @@ class Bench:
         if curves is None:
             return []
         return [int(step) for step in curves.steps[1:][np.diff(curves.task) > 0]]
+
+    def unit(self, metric: str) -> str:
+        """Give the unit of a metric, and whether it is an estimate; AP_t is where AAP is."""
+        estimated = metric != "AP" and any(entry.estimate for entry in (*self.entries, *self.others))
+        return "percent, estimate" if estimated else "percent"
+
+    @property
+    def costed(self) -> list[Entry]:
+        """The methods that have an AAP and a cost per update."""
+        online = [entry for entry in self.entries if not entry.offline and any(run["updates"] for run in entry.runs)]
+        return [entry for entry in online if not np.isnan(entry.mean("AAP"))]
 
     @property
     def tuned(self) -> int | None:

@@ -26,8 +26,9 @@ def write_export(benches: list[Bench], folder: Path, expansions: dict[Key, Expan
         drawn = {
             "anytime": partial(figures.anytime, bench),
             "tasks": partial(figures.heats, bench),
-            "cost": partial(figures.cost, bench),
         }
+        if bench.costed:
+            drawn["cost"] = partial(figures.cost, bench)
         if bench.sizes():
             drawn["buffers"] = partial(figures.buffers, bench)
         found = rank_over([bench])

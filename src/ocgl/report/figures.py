@@ -8,7 +8,7 @@ import numpy as np
 
 from ocgl.benchmark.expansion import Expansion, rolling_mean
 from ocgl.report.collect import Bench
-from ocgl.report.plots import COSTS, color, costs, joint_steps, ticks
+from ocgl.report.plots import COSTS, color, costs, expansion_label, joint_steps, ticks
 from ocgl.report.statistics import Ranks, front
 
 if TYPE_CHECKING:
@@ -46,13 +46,16 @@ def _axes(width: float, height: float, columns: int = 1, rows: int = 1, **more: 
     return figure, list(axes.ravel())
 
 
+def _unit(bench: Bench, metric: str) -> str:
+    return bench.unit(metric).replace("percent", "%")
+
+
 def expansion(measured: Expansion) -> "Figure":
     """Draw nodes seen per batch against the batch, full and capped, as Figure 2 of the paper does."""
     figure, (axes,) = _axes(6.4, 4.6)
     for i, hops in enumerate(measured.hops):
         for sizes, style, kind in ((measured.full[hops], "-", "all"), (measured.capped[hops], "--", "capped")):
-            name = f"{hops} hop{'s' * (hops > 1)}, {kind} (max {sizes.max():,})"
-            axes.plot(rolling_mean(sizes), style, color=f"C{i}", label=name)
+            axes.plot(rolling_mean(sizes), style, color=f"C{i}", label=expansion_label(hops, kind, sizes))
     axes.plot(measured.nodes, ":", color="0.4", label=f"nodes arrived ({measured.nodes[-1]:,})")
     axes.set(yscale="log", xlabel="batch", ylabel="distinct nodes (rolling mean of 10)")
     axes.set_title(f"{measured.dataset}: neighbourhood expansion, cap {measured.fanout} per node")
@@ -77,7 +80,9 @@ def anytime(bench: Bench) -> "Figure":
     for task, step in enumerate(bench.boundaries, start=1):
         tuning = task == bench.tuned
         axes.axvline(step - 0.5, color="C3" if tuning else "0.6", linestyle="-" if tuning else ":", linewidth=0.9)
-    axes.set(xlabel="batch", ylabel="AP$_t$ (%)", ylim=(0, 103), xlim=(0, last), title=str(bench.key))
+    axes.set(
+        xlabel="batch", ylabel=f"AP$_t$ ({_unit(bench, 'AP_t')})", ylim=(0, 103), xlim=(0, last), title=str(bench.key)
+    )
     figure.legend(loc="outside lower center", ncols=6)
     return figure
 
@@ -99,7 +104,7 @@ def heats(bench: Bench) -> "Figure":
     panels[0].invert_yaxis()
     figure.supxlabel("batch", fontsize=8)
     figure.supylabel("task", fontsize=8)
-    figure.colorbar(image, ax=panels, label="performance (%)", fraction=0.03)
+    figure.colorbar(image, ax=panels, label=f"performance ({_unit(bench, 'AP_t')})", fraction=0.03)
     return figure
 
 
@@ -113,14 +118,14 @@ def buffers(bench: Bench) -> "Figure":
             x, y, spread = zip(*points, strict=True)
             label = entries[0].title if metric == "AAP" else None
             axes.errorbar(x, y, spread, color=color(strategy), marker="o", markersize=3, capsize=2, label=label)
-        axes.set(xlabel="buffer, share of all nodes", ylabel=f"{metric} (%)")
+        axes.set(xlabel="buffer, share of all nodes", ylabel=f"{metric} ({_unit(bench, metric)})")
     figure.legend(loc="outside lower center", ncols=6)
     return figure
 
 
 def cost(bench: Bench) -> "Figure":
     """Draw AAP against milliseconds and bytes per update."""
-    entries = [e for e in bench.entries if not e.offline and not np.isnan(e.mean("AAP"))]
+    entries = bench.costed
     figure, panels = _axes(PAGE, 3.2, 2, sharey=True)
     y = np.array([entry.mean("AAP") for entry in entries])
     for axes, what in zip(panels, ("milliseconds", "touched"), strict=True):
@@ -137,7 +142,7 @@ def cost(bench: Bench) -> "Figure":
         shown = ticks(*np.log10(axes.get_xlim()))
         axes.set_xticks(shown["tickvals"], shown["ticktext"])
         axes.minorticks_off()
-    panels[0].set_ylabel("AAP (%)")
+    panels[0].set_ylabel(f"AAP ({_unit(bench, 'AAP')})")
     figure.legend(loc="outside lower center", ncols=6)
     return figure
 

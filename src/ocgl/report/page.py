@@ -12,8 +12,9 @@ from ocgl.datasets import load
 from ocgl.errors import OcglError
 from ocgl.report import plots
 from ocgl.report.collect import METRICS, Bench, Entry, Key
+from ocgl.report.estimates import estimate_of, footnote, mark_of
 from ocgl.report.statistics import Comparison, Ranks, against_best, interval, mean_ranks
-from ocgl.report.tables import HEADS, compared, rows_of, size
+from ocgl.report.tables import HEADS, compared, marks_of, rows_of, size
 from ocgl.state import write_whole
 from ocgl.streams import StreamConfig
 from ocgl.streams.build import build
@@ -41,6 +42,7 @@ def write_report(benches: list[Bench], page: Path, expansions: dict[Key, Expansi
             sections=sections,
             facts=_facts(benches),
             across=_across(benches),
+            marks=footnote(entry.estimate for bench in benches for entry in (*bench.entries, *bench.others)),
             metrics=METRICS,
             heads=HEADS,
             plotly=plotly_source(),
@@ -76,6 +78,8 @@ def environment() -> Any:
         loader=jinja2.PackageLoader("ocgl.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     found.filters["size"] = size
+    found.filters["mark"] = mark_of
+    found.filters["estimate"] = lambda run: estimate_of([run])
     found.filters["pvalue"] = lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}"
     found.filters["settings"] = lambda values: ", ".join(f"{key} {value}" for key, value in values.items())
     return found
@@ -93,12 +97,13 @@ def _section(bench: Bench, measured: Expansion | None) -> Json:
     name = bench.key.slug
     tuned = [entry for entry in bench.entries if entry.choice is not None]
     ranks = rank_over([bench])
-    costs = [(plots.cost(bench, what), what) for what in ("milliseconds", "touched")]
+    costs = [(plots.cost(bench, what), what) for what in ("milliseconds", "touched")] if bench.costed else []
     sizes = [(plots.buffers(bench, metric), metric) for metric in ("AAP", "AP")] if bench.sizes() else []
     return {
         "bench": bench,
         "rows": rows,
         "compared": compared(rows),
+        "marks": marks_of(rows),
         "ranking": ranking(bench),
         "anytime": plots.div(plots.anytime(bench), 460, f"{name}-anytime"),
         "heats": _heats(bench),
@@ -186,4 +191,6 @@ def _buffer_notes(bench: Bench) -> list[str]:
             notes.add(f"{entry.buffer}: configuration selected at {at}")
         if run["config"]["eval_every"] > 1:
             notes.add(f"{entry.buffer}: AAP over every {run['config']['eval_every']}th batch")
+        if entry.estimate is not None:
+            notes.add(f"{entry.buffer}: {entry.estimate.note}")
     return sorted(notes)

@@ -7,8 +7,9 @@ import numpy as np
 
 from ocgl.benchmark.expansion import Expansion, rolling_mean
 from ocgl.report.collect import TITLES, Bench, Entry
+from ocgl.report.estimates import mark_of
 from ocgl.report.statistics import Ranks, front
-from ocgl.types import DoubleArray, Json
+from ocgl.types import DoubleArray, IntArray, Json
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -76,7 +77,7 @@ def anytime(bench: Bench) -> "go.Figure":
         style: Json = {"width": 1.8, "color": "#c0392b"} if tuning else {"width": 1, "dash": "dot", "color": "#999"}
         note: Json = {"annotation_text": "tuning", "annotation_position": "top left"} if tuning else {}
         figure.add_vline(x=step - 0.5, line=style, **note)
-    figure.update_layout(**LAYOUT, xaxis_title="batch", yaxis_title="AP_t, percent", hovermode="x")
+    figure.update_layout(**LAYOUT, xaxis_title="batch", yaxis_title=f"AP_t, {bench.unit('AP_t')}", hovermode="x")
     figure.update_yaxes(range=[0, 103])
     return figure
 
@@ -121,18 +122,20 @@ def buffers(bench: Bench, metric: str) -> "go.Figure":
             x=x, y=y, error_y={"array": spread, "width": 4, "thickness": 1}, name=entries[0].title,
             mode="lines+markers", line={"color": color(strategy), "width": 1.6},
         )  # fmt: skip
-    figure.update_layout(**LAYOUT, xaxis_title="buffer, share of all nodes", yaxis_title=f"{metric}, percent")
+    figure.update_layout(
+        **LAYOUT, xaxis_title="buffer, share of all nodes", yaxis_title=f"{metric}, {bench.unit(metric)}"
+    )
     figure.update_xaxes(type="category")
     return figure
 
 
-def cost(bench: Bench, what: str, metric: str = "AAP") -> "go.Figure":
-    """Draw accuracy against cost per update, with the methods that none beats in both joined."""
+def cost(bench: Bench, what: str) -> "go.Figure":
+    """Draw AAP against cost per update, with the methods that none beats in both joined."""
     import plotly.graph_objects as go
 
-    entries = [e for e in bench.entries if not e.offline and not np.isnan(e.mean(metric))]
+    entries = bench.costed
     x = np.array([costs(entry, what) for entry in entries])
-    y = np.array([entry.mean(metric) for entry in entries])
+    y = np.array([entry.mean("AAP") for entry in entries])
     best = front(x, y)
     figure = go.Figure()
     order = np.argsort(x[best])
@@ -143,13 +146,13 @@ def cost(bench: Bench, what: str, metric: str = "AAP") -> "go.Figure":
     sides = cycle(("middle right", "middle left"))  # methods that lie on each other can both be read
     for entry, a, b, first in zip(entries, x, y, best, strict=True):
         mark: Json = {"color": color(entry.strategy), "size": 11, "symbol": "circle" if first else "circle-open"}
-        hover = f"{entry.title}<br>{COSTS[what]}: %{{x:.4g}}<br>{metric}: %{{y:.2f}}<extra></extra>"
+        hover = f"{entry.title}<br>{COSTS[what]}: %{{x:.4g}}<br>AAP: %{{y:.2f}}{mark_of(entry.estimate)}<extra></extra>"
         figure.add_scatter(
             x=[a], y=[b], mode="markers+text", marker=mark | {"line": {"width": 2}},
             text=[entry.title if first else ""],
             textposition=next(sides) if first else None, textfont={"size": 10}, name=entry.title, hovertemplate=hover,
         )  # fmt: skip
-    figure.update_layout(**LAYOUT, xaxis_title=COSTS[what], yaxis_title=f"{metric}, percent")
+    figure.update_layout(**LAYOUT, xaxis_title=COSTS[what], yaxis_title=f"AAP, {bench.unit('AAP')}")
     figure.update_layout(legend_y=-0.3)
     room = 0.12 * max(float(np.ptp(y)), 1.0)
     figure.update_yaxes(range=[float(y.min()) - room, float(y.max()) + room])
@@ -236,6 +239,12 @@ def trials(entries: list[Entry]) -> "go.Figure":
     return figure
 
 
+def expansion_label(hops: int, kind: str, sizes: IntArray) -> str:
+    """Name a line: the most that it reaches, a mean of batches, and the most in one batch."""
+    most = f"most {rolling_mean(sizes).max():,.0f}, in one batch {sizes.max():,}"
+    return f"{hops} hop{'s' * (hops > 1)}, {kind} ({most})"
+
+
 def expansion(found: Expansion) -> "go.Figure":
     """Draw nodes seen per batch, all and capped (Figure 2 of the paper)."""
     import plotly.graph_objects as go
@@ -243,7 +252,7 @@ def expansion(found: Expansion) -> "go.Figure":
     figure = go.Figure()
     for i, hops in enumerate(found.hops):
         for sizes, dash, kind in ((found.full[hops], "solid", "all"), (found.capped[hops], "dash", "capped")):
-            name = f"{hops} hop{'s' * (hops > 1)}, {kind} (max {sizes.max():,})"
+            name = expansion_label(hops, kind, sizes)
             line: Json = {"color": PALETTE[i * 2], "dash": dash, "width": 1.6}
             figure.add_scatter(y=_small(rolling_mean(sizes)), mode="lines", name=name, line=line)
     figure.add_scatter(y=found.nodes, mode="lines", name="nodes arrived", line={"color": "#888", "dash": "dot"})

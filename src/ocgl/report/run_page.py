@@ -8,8 +8,10 @@ import numpy as np
 
 from ocgl.benchmark.keep import CURVES, RESULT
 from ocgl.errors import ConfigError
+from ocgl.report.estimates import estimate_of, sentence
 from ocgl.report.page import environment, plotly_source
 from ocgl.report.plots import LAYOUT, div
+from ocgl.report.tables import per_update
 from ocgl.state import write_whole
 from ocgl.types import Json
 
@@ -27,6 +29,7 @@ def write_run_page(directory: Path, page: Path | None = None) -> Path:
         .render(
             result=result,
             scores=_scores(result),
+            estimate=sentence(result),
             facts=_facts(result),
             figures=_figures(directory, result),
             plotly=plotly_source(),
@@ -38,15 +41,16 @@ def write_run_page(directory: Path, page: Path | None = None) -> Path:
 
 
 def _scores(result: Json) -> list[tuple[str, str]]:
-    return [(name, "-" if result[name] is None else f"{result[name]:.2f}") for name in _FIGURES]
+    estimate = estimate_of([result])
+    names = {"AAP": f"AAP, estimate: {estimate.ends}"} if estimate is not None else {}
+    return [(names.get(name, name), "-" if result[name] is None else f"{result[name]:.2f}") for name in _FIGURES]
 
 
 def _facts(result: Json) -> list[tuple[str, str]]:
     most, bound = result["cost_per_update"]["most"], result["cost_per_update"]["bound"]
-    updates = max(result["updates"], 1)
     return [
         ("updates", f"{result['updates']:,}"),
-        ("milliseconds per update", f"{1000 * result['learn_seconds'] / updates:.2f}"),
+        ("milliseconds per update", per_update(result) or "-"),
         ("learning / evaluating", f"{result['learn_seconds']:.1f} s / {result['evaluate_seconds']:.1f} s"),
         ("nodes touched per update, most", f"{most['nodes']:,}" + (f" of {bound['nodes']:,} allowed" if bound else "")),
         ("bytes touched per update, most", f"{most['bytes']:,}" + (f" of {bound['bytes']:,} allowed" if bound else "")),
@@ -64,12 +68,14 @@ def _figures(directory: Path, result: Json) -> list[tuple[str, str]]:
     step, task = curves["step"].to_numpy(), curves["task"].to_numpy()
     boundaries = [int(s) for s in step[1:][np.diff(task) > 0]]
     ids = [f"task {j + 1}" for j in range(tasks)]
+    asked = result.get("evaluation", {}).get("anytime")
+    unit = "percent, estimate" if asked == "estimate" else "percent"
     return [
         (
-            "Anytime performance on validation nodes (AP_t, percent)",
+            f"Anytime performance on validation nodes (AP_t, {unit})",
             _curve(step, curves["AP_t"].to_numpy(), boundaries),
         ),
-        ("Each task at any time (validation, percent)", _heat(step.tolist(), ids, per_task, "batch", "")),
+        (f"Each task at any time (validation, {unit})", _heat(step.tolist(), ids, per_task, "batch", "")),
         (
             "Performance matrix (test, percent): row i is measured after task i",
             _heat(ids, ids[-len(result["matrix"]) :], np.array(result["matrix"], float), "scored on", "after"),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ocgl.report.collect import METRICS, Bench, Entry
+from ocgl.report.estimates import MARK, Estimate, footnote, mark_of
+from ocgl.types import Json
 
 LATEX_MARKS = {0: "{}", 1: r"\textbf{{{}}}", 2: r"\underline{{{}}}", 3: r"\dashuline{{{}}}"}
 MARKDOWN_MARKS = {0: "{}", 1: "**{}**", 2: "{} ²", 3: "{} ³"}
@@ -17,17 +19,23 @@ MUCH = 3.0
 
 @dataclass(frozen=True)
 class Cell:
-    """One number: ours, its place among the first three (0: none), and the published one."""
+    """One number: ours, its place among the first three (0: none), the published one, and how it was estimated."""
 
     mean: float | None
     std: float
     place: int
     published: tuple[float, float] | None
+    estimate: Estimate | None = None
 
     @property
     def ours(self) -> str:
         """Mean ± std."""
         return "-" if self.mean is None else f"{self.mean:.2f} ± {self.std:.2f}"
+
+    @property
+    def mark(self) -> str:
+        """What stands right of an estimate: a mark, and its interval."""
+        return mark_of(self.estimate)
 
     @property
     def theirs(self) -> str:
@@ -70,9 +78,8 @@ class Row:
         every = self.entry.runs[0]["config"]["eval_every"]
         if every > 1 and not self.entry.offline:
             parts.append(f"AAP over every {every}th batch")
-        cap = self.entry.runs[0]["config"].get("eval_cap")
-        if cap and not self.entry.offline:
-            parts.append(f"AAP estimated from {cap} validation nodes a task")
+        if self.entry.estimate is not None:
+            parts.append(self.entry.estimate.note)
         if self.entry.left_out:
             parts.append(f"{self.entry.left_out} runs with other settings or code left out")
         lost = sum(run["nonfinite_losses"] for run in self.entry.runs)
@@ -90,7 +97,9 @@ def rows_of(bench: Bench) -> list[Row]:
         for metric in METRICS:
             values = entry.values(metric)
             mean, std = (None, 0.0) if values is None else (float(values.mean()), float(values.std()))
-            cells[metric] = Cell(mean, std, places[metric].get(entry.strategy, 0), bench.published(entry, metric))
+            estimate = entry.estimate if metric == "AAP" else None
+            place = places[metric].get(entry.strategy, 0)
+            cells[metric] = Cell(mean, std, place, bench.published(entry, metric), estimate)
         rows.append(Row(entry, cells))
     return rows
 
@@ -98,6 +107,11 @@ def rows_of(bench: Bench) -> list[Row]:
 def compared(rows: list[Row]) -> bool:
     """Tell whether there is any published number to compare with."""
     return any(cell.published for row in rows for cell in row.cells.values())
+
+
+def marks_of(rows: list[Row]) -> str | None:
+    """Explain the marks of estimates; None where there are none."""
+    return footnote(row.entry.estimate for row in rows)
 
 
 def markdown(bench: Bench) -> str:
@@ -110,9 +124,11 @@ def markdown(bench: Bench) -> str:
         parts = [row.entry.title + (f" ({row.note})" if row.note else ""), str(len(row.entry.runs))]
         for metric in METRICS:
             cell = row.cells[metric]
-            parts += [MARKDOWN_MARKS[cell.place].format(cell.ours), *((cell.theirs, cell.gap) if extra else ())]
+            ours = MARKDOWN_MARKS[cell.place].format(cell.ours) + cell.mark
+            parts += [ours, *((cell.theirs, cell.gap) if extra else ())]
         lines.append(_line(parts))
-    return "\n".join(lines) + "\n"
+    marks = marks_of(rows)
+    return "\n".join([*lines, *(["", marks] if marks else [])]) + "\n"
 
 
 def _line(parts: list[str]) -> str:
@@ -121,20 +137,31 @@ def _line(parts: list[str]) -> str:
 
 def latex(bench: Bench) -> str:
     """Write a bench's table as LaTeX, as the paper does: bold, underlined, dashed."""
-    rows = [
+    rows = rows_of(bench)
+    lines = [
         " & ".join([row.entry.title.replace("_", r"\_"), *(_latex_cell(row.cells[metric]) for metric in METRICS)])
-        for row in rows_of(bench)
+        for row in rows
     ]
-    body = " \\\\\n".join(rows)
+    body = " \\\\\n".join(lines)
     return (
         f"% {bench.key}: mean and std over seeds. Needs booktabs and ulem (dashed underline).\n"
         "\\begin{tabular}{lccc}\n\\toprule\nmethod & AAP & AP & AF \\\\\n\\midrule\n"
-        f"{body} \\\\\n\\bottomrule\n\\end{{tabular}}\n"
+        f"{body} \\\\\n\\bottomrule\n{_latex_marks(marks_of(rows))}\\end{{tabular}}\n"
     )
 
 
+def _latex_marks(marks: str | None) -> str:
+    if marks is None:
+        return ""
+    text = marks.replace("%", r"\%").replace(MARK, r"$^\dagger$")
+    return f"\\multicolumn{{4}}{{p{{0.9\\linewidth}}}}{{\\footnotesize {text}}} \\\\\n"
+
+
 def _latex_cell(cell: Cell) -> str:
-    return "--" if cell.mean is None else f"{LATEX_MARKS[cell.place].format(f'{cell.mean:.2f}')} $\\pm$ {cell.std:.2f}"
+    if cell.mean is None:
+        return "--"
+    ours = f"{LATEX_MARKS[cell.place].format(f'{cell.mean:.2f}')} $\\pm$ {cell.std:.2f}"
+    return ours + cell.mark.replace(f" {MARK}", r"$^\dagger$")
 
 
 def as_csv(bench: Bench) -> str:
@@ -142,15 +169,23 @@ def as_csv(bench: Bench) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     names = ("dataset", "stream", "profile", "setting", "method", "buffer", "seeds", "metric", "mean", "std", "place")
-    writer.writerow((*names, "published_mean", "published_std", "difference", "note"))
+    more = ("published_mean", "published_std", "difference", "note", "kind", "interval_low", "interval_high")
+    writer.writerow((*names, *more))
     key = (bench.key.dataset, bench.key.stream, bench.key.profile, bench.key.setting)
     for row in rows_of(bench):
         for metric, cell in row.cells.items():
             if cell.mean is not None:
                 theirs = cell.published or (None, None)
                 facts = (row.entry.strategy, row.entry.buffer, len(row.entry.runs), metric, cell.mean, cell.std)
-                writer.writerow((*key, *facts, cell.place or None, *theirs, cell.difference, row.note))
+                ends = (cell.estimate.interval if cell.estimate else None) or (None, None)
+                said = (row.note, "estimate" if cell.estimate else "exact", *ends)
+                writer.writerow((*key, *facts, cell.place or None, *theirs, cell.difference, *said))
     return out.getvalue()
+
+
+def per_update(result: Json) -> str | None:
+    """Write the milliseconds per update of a run; None where there was no update."""
+    return f"{1000 * result['learn_seconds'] / result['updates']:.2f}" if result["updates"] else None
 
 
 def size(count: float) -> str:

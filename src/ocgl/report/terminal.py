@@ -6,7 +6,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from ocgl.benchmark import Tally
+from ocgl.benchmark.expansion import WINDOW, Expansion
 from ocgl.report.collect import METRICS, published_for
+from ocgl.report.estimates import estimate_of, footnote, mark_of, sentence
+from ocgl.report.tables import per_update
 from ocgl.types import Json
 
 KEYS = ("strategy", "dataset", "stream", "setting", "buffer", "profile")
@@ -17,20 +20,25 @@ def result_table(result: Json) -> Group:
     title = f"{result['strategy']} on {result['dataset']} ({result['stream']} stream, profile {result['profile']})"
     scores = Table(title=title, title_justify="left")
     names = ("AAP", "AP", "AF", "AF_T", "prequential")
+    said = sentence(result)
     for name in names:
-        scores.add_column(name, justify="right")
+        scores.add_column("AAP (estimate)" if said and name == "AAP" else name, justify="right")
     scores.add_row(*("-" if result[name] is None else f"{result[name]:.2f}" for name in names))
-    return Group(scores, *_estimate(result), _cost(result), _card(result))
+    return Group(scores, *([said] if said else []), _cost(result), _card(result))
 
 
-def _estimate(result: Json) -> list[str]:
-    """Say how far AAP may be off where it is an estimate."""
-    asked = result.get("evaluation", {"anytime": "exact"})
-    if asked["anytime"] == "exact" or asked.get("AAP_interval") is None:
-        return []
-    low, high = asked["AAP_interval"]
-    part = f"{asked['nodes']:,} of {asked['of']:,} validation nodes"
-    return [f"AAP is an estimate from {part}: {low:.2f} to {high:.2f} ({asked['coverage']:.0%}, bootstrap)"]
+def expansion_table(found: Expansion) -> Table:
+    """Show how many nodes a batch would see: in one batch at most, and in the mean of ten, as Figure 2 does."""
+    table = Table(title=f"{found.dataset}: nodes seen per batch", title_justify="left")
+    heads = ("hops", "all: mean", "all: most in one batch", f"all: most, mean of {WINDOW} batches")
+    for name in (*heads, "capped: mean", "capped: most", "bound"):
+        table.add_column(name, justify="right")
+    for row in found.table():
+        single = f"{row['full_max']:,} ({row['full_max_share']:.1%} of nodes)"
+        rolling = f"{row['full_rolling_max']:,.0f} ({row['full_rolling_max_share']:.1%} of nodes)"
+        capped = (f"{row['capped_mean']:,.0f}", f"{row['capped_max']:,}", f"{row['bound']:,}")
+        table.add_row(str(row["hops"]), f"{row['full_mean']:,.0f}", single, rolling, *capped)
+    return table
 
 
 def standing_table(tally: Tally, seconds: float) -> Group:
@@ -43,12 +51,14 @@ def standing_table(tally: Tally, seconds: float) -> Group:
         best = f"{standing.best:.2f}" if standing.best > float("-inf") else ""
         scores = [[run[m] for run in standing.runs if run[m] is not None] for m in ("AAP", "AP")]
         means = [f"{np.mean(values):.2f}" if values else "" for values in scores]
+        means[0] += mark_of(estimate_of(standing.runs))
         counts = (f"{standing.tried}/{standing.trials}", f"{len(standing.runs)}/{standing.seeds}")
         table.add_row(label, counts[0], best, escape(standing.settings), counts[1], *means)
     computed, left = tally.done - tally.reused, tally.planned - tally.done - len(tally.failed)
     rest = f"about {left * seconds / computed / 60:.0f} min left" if computed else "time left not known yet"
     where = f"{tally.done} of {tally.planned} done ({tally.reused} of them before), {tally.running} running"
-    return Group(table, f"{where}, {len(tally.failed)} failed, {rest}")
+    marks = footnote(estimate_of(standing.runs) for standing in tally.groups.values())
+    return Group(table, *([marks] if marks else []), f"{where}, {len(tally.failed)} failed, {rest}")
 
 
 def bench_table(results: list[Json]) -> Table:
@@ -59,7 +69,8 @@ def bench_table(results: list[Json]) -> Table:
     shared = [i for i in range(1, len(KEYS)) if len({key[i] for key in groups}) == 1]
     title = ", ".join(f"{KEYS[i]} {next(iter(groups))[i]}" for i in shared)
     theirs = any(_published(runs[0], metric) for runs in groups.values() for metric in METRICS)
-    table = Table(title=f"mean ± std; {title}", title_justify="left")
+    marks = footnote(map(estimate_of, groups.values()))
+    table = Table(title=f"mean ± std; {title}", title_justify="left", caption=marks, caption_justify="left")
     for i, name in enumerate((*KEYS, "seeds")):
         if i not in shared:
             table.add_column(name, no_wrap=True)
@@ -79,14 +90,15 @@ def _published(run: Json, metric: str) -> tuple[float, float] | None:
 def _beside(runs: list[Json], metric: str) -> tuple[str, str]:
     values = [run[metric] for run in runs]
     ours = "-" if None in values else f"{np.mean(values):.2f} ± {np.std(values):.2f}"
+    ours += mark_of(estimate_of(runs) if metric == "AAP" else None).replace(" (", "\n(")
     theirs = _published(runs[0], metric)
     return ours, "-" if theirs is None else f"{theirs[0]:.2f} ± {theirs[1]:.2f}"
 
 
 def _cost(result: Json) -> Table:
     table = Table(show_header=False, box=None)
-    updates = max(result["updates"], 1)
-    table.add_row("updates", f"{result['updates']:,} at {1000 * result['learn_seconds'] / updates:.2f} ms")
+    each = per_update(result)
+    table.add_row("updates", f"{result['updates']:,}" + (f" at {each} ms" if each else ""))
     table.add_row("evaluation", f"{result['evaluate_seconds']:.1f} s")
     table.add_row("method keeps", f"{result['memory_bytes'] / 1e6:.1f} MB, {result['memory_nodes']:,} nodes")
     if result["nonfinite_losses"]:

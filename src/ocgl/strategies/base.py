@@ -16,7 +16,17 @@ from ocgl.graph.look import Degrees, Norm
 from ocgl.state import State
 from ocgl.types import FloatArray, IntArray, Json
 
-Fanout = PositiveInt | Literal["all"]
+Cap = PositiveInt | Literal["all"]
+Fanout = Cap | tuple[Cap, ...]
+"""Neighbours per node, or one such cap for each hop, first hop first."""
+
+
+def caps_of(fanout: Fanout) -> int | tuple[int | None, ...] | None:
+    """Give a fan-out as a look takes it."""
+    if isinstance(fanout, tuple):
+        return tuple(None if cap == "all" else cap for cap in fanout)
+    return None if fanout == "all" else fanout
+
 
 STRICT = ConfigDict(extra="forbid", validate_default=True, allow_inf_nan=False)
 """How the hyperparameters of a strategy, its constructor's arguments, are checked."""
@@ -153,4 +163,4 @@ class Strategy(ABC):
             raise WrongLookError(f"a look of {given} given, {self.name} needs {look.hops} with {look.norm}")
 
     def _looking(self, hops: int, norm: Norm, degrees: Degrees = "sampled") -> Look:
-        return Look(hops, None if self.fanout == "all" else self.fanout, norm, degrees)
+        return Look(hops, caps_of(self.fanout), norm, degrees)

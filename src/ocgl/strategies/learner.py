@@ -6,11 +6,12 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ocgl.errors import ConfigError, EmptyBatchError, OcglError
+from ocgl.errors import ConfigError, EmptyBatchError
 from ocgl.graph import Arrival, Batch, Labels, Look, Store
+from ocgl.graph.events import candidates_of
 from ocgl.rng import generator, key, restore, state_of
 from ocgl.state import State
-from ocgl.strategies.base import Fanout, Strategy
+from ocgl.strategies.base import Fanout, Strategy, caps_of
 from ocgl.types import IntArray
 
 
@@ -52,7 +53,7 @@ class Learner:
         try:
             seen = self.store.look(labels.ids, self.strategy.look, key(self._rng))
             return Batch(seen, labels.labels, labels.candidates, self.store)
-        except OcglError:
+        except BaseException:
             restore(self._rng, before)  # what was refused leaves no trace
             raise
 
@@ -85,10 +86,11 @@ class Learner:
 
     def predict(self, ids: ArrayLike, candidates: IntArray | None = None, chunk: int | None = None) -> IntArray:
         """Give the label of each node, -1 while none is known. Any node can be asked from its arrival on."""
-        wanted = np.asarray(ids, np.int64)
-        if len(wanted) == 0:
+        if len(self.store.positions(ids)) == 0:
             return np.empty(0, np.int64)
-        self.store.positions(wanted)
+        wanted = np.asarray(ids, np.int64)
+        if candidates is not None:
+            candidates = candidates_of(candidates, len(wanted))
         unique, first, inverse = np.unique(wanted, return_index=True, return_inverse=True)
         parts = []
         size = chunk or self.chunk
@@ -112,4 +114,4 @@ class Learner:
 def _question_look(look: Look, fanout: Fanout | Literal["same"]) -> Look:
     if fanout == "same":
         return look
-    return replace(look, fanout=None if fanout == "all" else fanout)
+    return replace(look, fanout=caps_of(fanout))

@@ -9,7 +9,7 @@ from ocgl.errors import ConfigError, StreamError, UnknownNameError
 from ocgl.graph import Graph
 from ocgl.streams.batching import label_steps, step_ends
 from ocgl.streams.config import StreamConfig
-from ocgl.streams.split import TRAIN, roles
+from ocgl.streams.split import TEST, TRAIN, roles
 from ocgl.streams.stream import Stream
 from ocgl.streams.tasks import Plan, plan
 from ocgl.types import IntArray
@@ -22,6 +22,9 @@ def make_stream(graph: Graph, kind: str = "class", **options: Any) -> Stream:
     >>> make_stream(ring, "iid", classes_per_task=1, batch_size=1).tasks
     2
     """
+    if not isinstance(graph, Graph):
+        given = type(graph).__name__
+        raise StreamError(f"a stream needs a Graph, not a {given}; from_pyg(data) makes one of torch_geometric's Data")
     for key in options:
         if key not in StreamConfig.model_fields:
             raise UnknownNameError("stream option", key, StreamConfig.model_fields)
@@ -44,6 +47,8 @@ def build(graph: Graph, config: StreamConfig) -> Stream:
     role = roles(graph, layout, config)
     if not (role == TRAIN).any():
         raise StreamError(f"{graph.name} has no labelled node to learn from")
+    if config.kind == "time":
+        _check_time_tasks(layout, role, config)
     tasks, role_in_order = layout.arrives[layout.order], role[layout.order]
     cuts = step_ends(tasks, role_in_order, config)
     label_order, label_cuts = label_steps(layout.order, role_in_order, cuts, config)
@@ -69,6 +74,17 @@ def build(graph: Graph, config: StreamConfig) -> Stream:
         config=config.model_dump(mode="json"),
         whole_tasks=len(ends),
     )
+
+
+def _check_time_tasks(layout: Plan, role: IntArray, config: StreamConfig) -> None:
+    """Refuse shares of the nodes too small to learn from and score; of the spans of time, half may be."""
+    tasks = int(layout.arrives.max()) + 1
+    needed = [TRAIN, TEST] if config.split[2] > 0 else [TRAIN]
+    filled = [np.bincount(layout.scored[role == each], minlength=tasks) > 0 for each in needed]
+    lacking = tasks - int(np.all(filled, axis=0).sum())
+    if lacking > (0 if config.ti_bins == "equal_nodes" else tasks / 2):
+        text = f"time_tasks={config.time_tasks} leaves {lacking} of {tasks} tasks without a training or a test node"
+        raise StreamError(f"{text}; set fewer time_tasks")
 
 
 def _starts(layout: Plan, tasks: IntArray, cuts: IntArray) -> IntArray:

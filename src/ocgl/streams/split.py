@@ -25,9 +25,9 @@ def roles(graph: Graph, layout: Plan, config: StreamConfig) -> IntArray:
     if config.stratify == "random":
         cells = [usable]
     else:
-        cell = layout.scored[usable] * (graph.y.max() + 1) + graph.y[usable]
-        grouped = usable[np.argsort(cell, kind="stable")]
-        cells = np.split(grouped, np.cumsum(np.unique(cell, return_counts=True)[1])[:-1])
+        grouped = usable[np.lexsort((graph.y[usable], layout.scored[usable]))]
+        other = (np.diff(layout.scored[grouped]) != 0) | (np.diff(graph.y[grouped]) != 0)
+        cells = np.split(grouped, np.nonzero(other)[0] + 1)
     for members in cells:
         validation, test = _held_out(len(members), config.split)
         role[members] = TRAIN

@@ -9,15 +9,28 @@ from io import BytesIO
 from pathlib import Path
 from typing import ClassVar, cast
 from zipfile import BadZipFile
+from zlib import error as ZlibError
 
 import numpy as np
 
-from ocgl.errors import BeyondPrefixError, StreamError
+from ocgl.errors import BeyondPrefixError, GraphError, StreamError
 from ocgl.graph import Arrival, Graph, Labels
 from ocgl.kernels import kernel
 from ocgl.state import write_whole
 from ocgl.streams.split import TEST, TRAIN, VALIDATION
 from ocgl.types import AnyArray, IntArray, Json, PositionArray
+
+UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    TypeError,
+    IndexError,
+    RuntimeError,
+    BadZipFile,
+    ZlibError,
+    GraphError,
+)
 
 
 @kernel
@@ -36,6 +49,12 @@ def _earlier_edges(indptr: IntArray, indices: PositionArray, position: IntArray,
                 edges[1, count] = indices[e]
                 count += 1
     return edges
+
+
+def _checksum(facts: str, arrays: dict[str, AnyArray]) -> str:
+    """Cover what the content hash, one of the facts, leaves out: names, notes, and the arrays' types and shapes."""
+    kinds = [[name, array.dtype.str, array.shape] for name, array in sorted(arrays.items())]
+    return hashlib.sha256(json.dumps([facts, kinds]).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -188,7 +207,7 @@ class Stream:
 
     def save(self, path: str | Path) -> None:
         """Write graph and stream to one .npz file, whole or not at all."""
-        facts = {
+        content = {
             "name": self.graph.name,
             "notes": self.graph.notes,
             "base": self.base,
@@ -198,26 +217,40 @@ class Stream:
         }
         arrays: dict[str, AnyArray] = {f"graph_{k}": v for k, v in self.graph.columns().items()}
         arrays |= {name: getattr(self, name) for name in self.ARRAYS}
+        facts = json.dumps(content)
+        arrays |= {"facts": np.array(facts), "checksum": np.array(_checksum(facts, arrays))}
         buffer = BytesIO()
-        np.savez(buffer, facts=np.array(json.dumps(facts)), **arrays)  # type: ignore[arg-type]
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
         write_whole(Path(path), buffer.getvalue())
 
     @classmethod
     def load(cls, path: str | Path) -> "Stream":
         """Read a file that `save` wrote, and check that it is what was written."""
         try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            facts = cast(Json, json.loads(str(arrays.pop("facts"))))
-            columns = {k.removeprefix("graph_"): v for k, v in arrays.items() if k.startswith("graph_")}
-            graph = Graph.from_columns(facts["name"], columns, tuple(facts["notes"]))
-            rest = {name: arrays[name] for name in cls.ARRAYS}
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+            stream, fits = cls._read(path)
+        except KeyError as error:
+            raise StreamError(f"{path} holds no stream: it has no {error.args[0]}") from error
+        except UNREADABLE as error:
             raise StreamError(f"{path} holds no stream: {error}") from error
-        stream = cls(graph, **rest, base=facts["base"], config=facts["config"], whole_tasks=facts["whole_tasks"])
-        if stream.content_hash != facts["hash"]:
+        if not fits:
             raise StreamError(f"{path} was changed after it was written: its content hash differs")
         return stream
+
+    @classmethod
+    def _read(cls, path: str | Path) -> tuple["Stream", bool]:
+        file = np.load(path, allow_pickle=False)
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise ValueError("it is a single array, not an .npz archive")
+        with file:
+            arrays = {name: file[name] for name in file.files}
+        text, checksum = str(arrays.pop("facts")), arrays.pop("checksum", None)
+        whole = checksum is None or str(checksum) == _checksum(text, arrays)  # older files have none
+        facts = cast(Json, json.loads(text))
+        columns = {k.removeprefix("graph_"): v for k, v in arrays.items() if k.startswith("graph_")}
+        graph = Graph.from_columns(facts["name"], columns, tuple(facts["notes"]))
+        rest = {name: arrays[name] for name in cls.ARRAYS}
+        stream = cls(graph, **rest, base=facts["base"], config=facts["config"], whole_tasks=facts["whole_tasks"])
+        return stream, whole and stream.content_hash == facts["hash"]
 
     def statistics(self) -> Json:
         """Count what the stream holds."""

@@ -53,6 +53,8 @@ def class_tasks(graph: Graph, config: StreamConfig) -> tuple[tuple[int, ...], ..
         usable = list(config.class_order)
     elif config.class_order == "random":
         generator(config.stream_seed, "class_order").shuffle(usable)
+    if not len(labels):
+        raise StreamError(f"{graph.name} has no labelled node to learn from")
     k = config.classes_per_task
     if len(usable) < k:
         raise StreamError(f"{len(usable)} usable classes do not fill a task of {k}")
@@ -60,10 +62,11 @@ def class_tasks(graph: Graph, config: StreamConfig) -> tuple[tuple[int, ...], ..
 
 
 def _tasks_of_labels(y: IntArray, classes: tuple[tuple[int, ...], ...]) -> IntArray:
-    task_of = np.full(int(y.max()) + 2, -1, np.int64)  # the last entry serves label -1
-    for task, labels in enumerate(classes):
-        task_of[list(labels)] = task
-    return task_of[y]
+    labels = np.array(classes, np.int64)
+    by_label = np.argsort(labels, axis=None)
+    known = labels.ravel()[by_label]
+    nearest = np.minimum(np.searchsorted(known, y), len(known) - 1)
+    return np.where(known[nearest] == y, by_label[nearest] // labels.shape[1], -1)
 
 
 def _spread_unlabelled(graph: Graph, scored: IntArray, tasks: int, rng: np.random.Generator) -> IntArray:
@@ -111,6 +114,9 @@ def _equal_parts(order: IntArray, parts: int, nodes: int) -> IntArray:
 
 def _by_time(graph: Graph, config: StreamConfig) -> Plan:
     """Sort by time, ties at random; tasks are equal shares of the nodes, or equal spans of time."""
+    if config.time_tasks > graph.nodes:
+        text = f"{graph.name} has {graph.nodes} nodes, too few for time_tasks={config.time_tasks}"
+        raise StreamError(f"{text}; set fewer time_tasks")
     times = timestamps(graph)
     tie = generator(config.stream_seed, "order").permutation(graph.nodes)
     order = np.lexsort((tie, times))

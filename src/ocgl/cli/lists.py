@@ -1,0 +1,116 @@
+"""Commands that show what there is: datasets, strategies, the expansion of neighbourhoods, and the contract."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from ocgl.cli.common import DataRoot, app, console
+from ocgl.errors import ConfigError
+from ocgl.types import Json
+
+Dataset = Annotated[str, typer.Option(help="A name from `ocgl datasets`, sbm:key=value,..., or path.npz.")]
+
+
+@app.command()
+def datasets(data_root: DataRoot = None) -> None:
+    """List the datasets, their statistics, and whether they are on disk."""
+    from ocgl.datasets import catalogue
+
+    table = Table(title="datasets", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for name in ("name", "nodes", "edges", "features", "classes", "tasks", "on disk"):
+        numeric = name in ("nodes", "edges", "features", "classes")
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric or name == "name")
+    for entry in catalogue(data_root):
+        if not entry.name.startswith("sbm:"):
+            counts = (f"{n:,}" for n in (entry.nodes, entry.edges, entry.features, entry.classes))
+            tasks = ", ".join(f"{kind} {count}" for kind, count in entry.streams.items())
+            table.add_row(entry.name, *counts, tasks, entry.on_disk)
+    console.print(table)
+    console.print("\nsbm:NAME has the size of one of the seven, sbm:nodes=20000,edges=500000 any other.")
+    console.print("Edges as the paper counts them. A path to an .npz file is a dataset, too.")
+
+
+@app.command()
+def expansion(
+    dataset: Dataset,
+    hops: Annotated[str, typer.Option(help="Numbers of hops, with commas.")] = "1,2",
+    fanout: Annotated[int, typer.Option(help="Neighbours per node under the cap.")] = 10,
+    stream: Annotated[str, typer.Option(help="class, time, domain, task, blurry or iid.")] = "class",
+    settings: Annotated[list[str] | None, typer.Option("--set", help="Stream option key=value.")] = None,
+    out: Annotated[Path, typer.Option(help="Figure to draw (.png or .pdf); the series go beside it as .csv.")] = Path(
+        "expansion.png"
+    ),
+    data_root: DataRoot = None,
+) -> None:
+    """Measure and draw how many nodes a batch would see, with and without the cap (Figure 2 of the paper)."""
+    from ocgl.benchmark.config import defaults_of, parse_setting
+    from ocgl.benchmark.expansion import expansion as measure
+    from ocgl.benchmark.expansion import parse_hops
+    from ocgl.datasets import load
+    from ocgl.report import figures
+    from ocgl.report.terminal import expansion_table
+    from ocgl.streams import make_stream
+
+    depths = parse_hops(hops)
+    if out.suffix not in (".png", ".pdf", ".svg"):
+        raise ConfigError(f"--out {out}: a figure is a .png, .pdf or .svg file")
+    options: Json = {"batch_size": defaults_of(dataset).batch_size} | dict(map(parse_setting, settings or ()))
+    with console.status("measuring"):
+        graph = load(dataset, data_root, structure_only=True)
+        if graph.classes == 0:  # no labels: batches are drawn from all nodes alike
+            graph = replace(graph, y=np.zeros(graph.nodes, np.int64))
+            options = {"classes_per_task": 1} | options
+        found = measure(make_stream(graph, stream, **options), depths, fanout)
+        figures.draw(lambda: figures.expansion(found), out)
+        found.frame().write_csv(out.with_suffix(".csv"))
+    console.print(expansion_table(found))
+    console.print(f"drawn to [bold]{out}[/bold]", soft_wrap=True)
+
+
+@app.command()
+def strategies(
+    grids: Annotated[bool, typer.Option("--grids", help="Show search spaces instead (Table 11, and ours).")] = False,
+) -> None:
+    """List the strategies and their hyperparameters."""
+    from ocgl.benchmark.tuning import configurations, grid_of
+    from ocgl.strategies import find, make, names
+
+    table = Table(title="strategies", title_justify="left")
+    heads = ("search space", "configurations") if grids else ("hyperparameters with defaults", "reference")
+    for column in ("name", *heads):
+        table.add_column(column)
+    for name in names():
+        if grids:
+            lines = [f"{key}: {', '.join(map(str, values))}" for key, values in grid_of(name).items()]
+            table.add_row(name, "\n".join(lines), str(len(configurations(grid_of(name)))))
+        else:
+            values = ", ".join(f"{key}={value}" for key, value in make(name).hyperparameters().items())
+            table.add_row(name, values, find(name).reference)
+    console.print(table)
+
+
+@app.command()
+def check(
+    strategy: Annotated[str, typer.Argument(help="A strategy's name, or path/to/file.py:Class.")],
+    settings: Annotated[list[str] | None, typer.Option("--set", help="Hyperparameter key=value.")] = None,
+) -> None:
+    """Check that a strategy does what every strategy must (the contract)."""
+    from ocgl.benchmark.config import parse_setting
+    from ocgl.evaluation.contract import CHECKS, ContractError, small_graph
+    from ocgl.strategies import make
+
+    values = dict(map(parse_setting, settings or ()))
+    make(strategy, **values)
+    failed = 0
+    for one in CHECKS:
+        try:
+            one(lambda: make(strategy, seed=3, **values), small_graph())
+            verdict = "[green]holds[/green]"
+        except ContractError as error:
+            verdict, failed = f"[red]fails[/red]: {error}", failed + 1
+        console.print(f"{one.__name__.replace('_', ' '):45}{verdict}", soft_wrap=True)
+    raise typer.Exit(1 if failed else 0)
