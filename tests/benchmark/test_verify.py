@@ -58,6 +58,12 @@ def test_what_is_equal_stands_for_the_present_code_and_says_why(folder: Path, pa
     assert verdicts(folder) == []
 
 
+def test_each_code_is_proven_by_itself(folder: Path) -> None:
+    one = next(result for result in Results(folder) if result["kind"] == "run")
+    (folder / one["id"] / RESULT).write_text(json.dumps(one | {"code": "oldest"}))
+    assert sorted(verdict.place[-1] for verdict in verdicts(folder)) == ["older", "older", "oldest"]
+
+
 def test_what_differs_in_the_last_bit_is_told_and_left(folder: Path) -> None:
     results = Results(folder)
     changed: list[Json] = [r | {"AAP": r["AAP"] * (1 + 1e-15)} for r in results if r["kind"] == "run"]

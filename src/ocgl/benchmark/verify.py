@@ -13,12 +13,12 @@ from ocgl.benchmark.results import Results, bit_equal, stamp
 from ocgl.benchmark.sweep import name_of, shared, tuning_score
 from ocgl.types import Json
 
-PLACE = ("kind", "dataset", "stream", "profile", "strategy", "setting", "buffer")
+PLACE = ("kind", "dataset", "stream", "profile", "strategy", "setting", "buffer", "code")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found for the runs (or trials) of one method in one place: those of them that were computed again."""
+    """What was found for the runs (or trials) of one method by one code in one place: those computed again."""
 
     place: tuple[str, ...]
     kept: tuple[str, ...]
@@ -40,13 +40,14 @@ def again(config: RunConfig, share: float | None, data_root: Path | None) -> Jso
 
 
 def verify(folder: Path, pool: Executor, each: int = 1, data_root: Path | None = None) -> Iterator[Verdict]:
-    """Compute `each` run and `each` trial of every method in every place again, chosen by their ids' hashes.
+    """Compute `each` run and `each` trial of every method by every code in every place again, chosen by hash.
 
     Runs count as equal if everything but clocks and memory is, to the bit; trials by their scores.
     """
+    places = _places(folder)
     chosen = {
         place: sorted(results, key=lambda result: sha256(result["id"].encode()).digest())[:each]
-        for place, results in _places(folder).items()
+        for place, results in places.items()
     }
     jobs = {
         place: [pool.submit(again, _config(result), result.get("share"), data_root) for result in results]
@@ -55,7 +56,7 @@ def verify(folder: Path, pool: Executor, each: int = 1, data_root: Path | None =
     for place, results in chosen.items():
         pairs = [(result["id"], _equal(job.result(), result)) for job, result in zip(jobs[place], results, strict=True)]
         equal, different = (tuple(name for name, same in pairs if same is wanted) for wanted in (True, False))
-        yield Verdict(place, tuple(result["id"] for result in _places(folder)[place]), equal, different)
+        yield Verdict(place, tuple(result["id"] for result in places[place]), equal, different)
 
 
 def adopt(folder: Path, verdicts: list[Verdict], data_root: Path | None = None) -> int:
@@ -86,7 +87,7 @@ def _places(folder: Path) -> dict[tuple[str, ...], list[Json]]:
         if result["kind"] != "choice" and result.get("code") != code_name(config["strategy"]):
             facts = {"dataset": config["dataset"], "stream": config["stream"]["kind"], "strategy": config["strategy"]}
             facts |= {"profile": config["profile"], "kind": result["kind"], "setting": result["setting"]}
-            place = tuple(str((result | facts)[key]) for key in PLACE)
+            place = tuple(str((result | facts).get(key)) for key in PLACE)
             places.setdefault(place, []).append(result)
     return places
 
