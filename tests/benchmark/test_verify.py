@@ -24,7 +24,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def swept(out: Path) -> Sweep:
-    return Sweep("digits", ("linear",), out, seeds=2, overrides=("batch_size=60", "fanout=3"), grids="coarse")
+    return Sweep("digits", ("linear",), out, seeds=2, overrides=("batch_size=60", "fanout=[3]"), grids="coarse")
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Kept results against the present code: a part of them is computed again, and what is proven equal may stand."""
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -34,7 +35,8 @@ class Verdict:
 def again(config: RunConfig, share: float | None, data_root: Path | None) -> Json:
     """Compute a kept run or trial anew."""
     if share is None:
-        return run_of(config, shared(config, data_root)).finish()
+        fresh: Json = json.loads(json.dumps(run_of(config, shared(config, data_root)).finish()))
+        return fresh
     value = tuning_score(config, data_root, share)
     return {"score": value if value > float("-inf") else None}
 
