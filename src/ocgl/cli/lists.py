@@ -20,10 +20,10 @@ def datasets(data_root: DataRoot = None) -> None:
     """List the datasets, their statistics, and whether they are on disk."""
     from ocgl.datasets import catalogue
 
-    table = Table(title="datasets", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table = Table(title="datasets", title_justify="left", box=None, padding=(0, 1, 0, 0))
     for name in ("name", "nodes", "edges", "features", "classes", "tasks", "on disk"):
         numeric = name in ("nodes", "edges", "features", "classes")
-        table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric or name == "name")
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=name != "tasks")
     for entry in catalogue(data_root):
         if not entry.name.startswith("sbm:"):
             counts = (f"{n:,}" for n in (entry.nodes, entry.edges, entry.features, entry.classes))
