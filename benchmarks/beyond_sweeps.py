@@ -5,6 +5,7 @@ from pathlib import Path
 from ocgl.benchmark import Sweep, carry_out
 from ocgl.benchmark.executors import LocalExecutor
 from ocgl.benchmark.results import Results
+from ocgl.benchmark.verify import carry_over
 from ocgl.strategies import find
 from ocgl.strategies.registry import names
 from ocgl.types import Json
@@ -30,6 +31,9 @@ def run(pairs: list[tuple[str, str]]) -> list[str]:
     """Carry the sweeps out, or what is missing of them; gives what failed."""
     failed: list[str] = []
     with LocalExecutor(WORKERS) as pool:
+        for folder in (BOUNDS, COAUTHOR):
+            standing, _ = carry_over(folder, pool)
+            print(f"{folder}: {standing} results of other code stand", flush=True)
         for sweep in sweeps(pairs):
             tally = carry_out(sweep, pool)
             print(f"{sweep.dataset}, {sweep.stream}: {tally.done} done, {tally.reused} of them before", flush=True)

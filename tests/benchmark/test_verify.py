@@ -56,6 +56,9 @@ def test_what_is_equal_stands_for_the_present_code_and_says_why(folder: Path, pa
         assert run["AAP"] == old["AAP"] and run["code"] != "older"
         assert Results(folder).curves(run["id"]).equals(curves[run["seed"]])
     assert verdicts(folder) == []
+    run = finished(swept(folder))[0]
+    Results(folder).put("0" * 16, run | {"code": "oldest"})
+    assert verdicts(folder) == [], "the present code's is there already"
 
 
 def test_each_code_is_proven_by_itself(folder: Path) -> None:

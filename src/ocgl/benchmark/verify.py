@@ -46,7 +46,7 @@ def verify(folder: Path, pool: Executor, each: int = 1, data_root: Path | None =
 
     Runs count as equal if everything but clocks and memory is, to the bit; trials by their scores.
     """
-    places = _places(folder)
+    places = _places(folder, data_root)
     chosen = {
         place: sorted(results, key=lambda result: sha256(result["id"].encode()).digest())[:each]
         for place, results in places.items()
@@ -59,6 +59,15 @@ def verify(folder: Path, pool: Executor, each: int = 1, data_root: Path | None =
         pairs = [(result["id"], _equal(job.result(), result)) for job, result in zip(jobs[place], results, strict=True)]
         equal, different = (tuple(name for name, same in pairs if same is wanted) for wanted in (True, False))
         yield Verdict(place, tuple(result["id"] for result in places[place]), equal, different)
+
+
+def carry_over(folder: Path, pool: Executor, data_root: Path | None = None) -> tuple[int, list[Verdict]]:
+    """Let what the present code would compute to the bit stand, as shown by a run and a trial of every method.
+
+    Gives how many results stand, and what was found.
+    """
+    verdicts = list(verify(folder, pool, data_root=data_root))
+    return adopt(folder, verdicts, data_root), verdicts
 
 
 def adopt(folder: Path, verdicts: list[Verdict], data_root: Path | None = None) -> int:
@@ -81,12 +90,14 @@ def adopt(folder: Path, verdicts: list[Verdict], data_root: Path | None = None) 
     return len(standing)
 
 
-def _places(folder: Path) -> dict[tuple[str, ...], list[Json]]:
+def _places(folder: Path, data_root: Path | None) -> dict[tuple[str, ...], list[Json]]:
     """Group what other code has left, by method and place; what the present code has computed needs no proof."""
     places: dict[tuple[str, ...], list[Json]] = {}
-    for result in Results(folder):
-        config = result.get("config", {})
-        if result["kind"] != "choice" and result.get("code") != code_name(config["strategy"]):
+    results = Results(folder)
+    for result in results:
+        config = result["config"]
+        other = result["kind"] != "choice" and result.get("code") != code_name(config["strategy"])
+        if other and name_of(_config(result), result.get("share"), data_root) not in results:
             facts = {"dataset": config["dataset"], "stream": config["stream"]["kind"], "strategy": config["strategy"]}
             facts |= {"profile": config["profile"], "kind": result["kind"], "setting": result["setting"]}
             place = tuple(str((result | facts).get(key)) for key in PLACE)
