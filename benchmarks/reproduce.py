@@ -1,8 +1,8 @@
 """The paper's Amazon Computer table by the whole protocol, its buffer-size plot, and profile textbook beside it.
 
 Everything finished is kept in results/amazon-computer and never computed again: stop it and call it again to continue.
-Of what other code has left, a run and a trial of every method are computed again first; where they are equal to the bit,
-the rest stands.
+Of what other code has left, a run and a trial of every method are computed again first; where they are equal to the
+bit, the rest stands.
 """
 
 import sys

@@ -129,11 +129,11 @@ def _stamp(entry: Entry) -> str:
 HEAD = """# Amazon Computer by the whole protocol
 
 Written by `make reproduce` from `{folder}`; what is there is not computed again, unless code that can move a number has
-changed since and a run or a trial of that method, computed again, is not equal to the bit. Every grid of the paper in full on the first two tasks (configurations that are provably the same run
-done once), five seeds, 4 % memory, anytime evaluation after every batch; mean ± standard deviation over seeds. First in
-bold, then ² and ³; bare and Joint have no mark; Ridge and SLDA are not in the paper ([beyond.md](beyond.md)). AF is
-averaged over all tasks, as in the paper's printed numbers. (!) marks differences beyond {much} points and two published
-standard deviations.
+changed since and a run or a trial of that method, computed again, is not equal to the bit. Every grid of the paper in
+full on the first two tasks (configurations that are provably the same run done once), five seeds, 4 % memory, anytime
+evaluation after every batch; mean ± standard deviation over seeds. First in bold, then ² and ³; bare and Joint have no
+mark; Ridge and SLDA are not in the paper ([beyond.md](beyond.md)). AF is averaged over all tasks, as in the paper's
+printed numbers. (!) marks differences beyond {much} points and two published standard deviations.
 
 {facts}.
 """
