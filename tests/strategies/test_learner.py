@@ -1,13 +1,18 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from ocgl import errors
 from ocgl.evaluation.contract import batches, same, taught
 from ocgl.graph import Arrival, Batch, Graph, Labels
 from ocgl.strategies import Learner, make
 from ocgl.streams import class_stream, make_stream
+from tests.conftest import random_graph
 
 IDS, ONE = np.array([0]), np.array([1])
 BAD: dict[str, tuple[type[Exception], Callable[[Learner], object]]] = {
@@ -147,3 +152,22 @@ def test_full_neighbourhoods_for_questions(graph: Graph) -> None:
     assert learner.question_look.fanout is None and learner.strategy.look.fanout == 2
     with pytest.raises(errors.ConfigError):
         Learner(make("linear"), chunk=0)
+
+
+@given(
+    st.integers(0, 9999),
+    st.sampled_from(["bare", "linear", "pdgnn", "ridge"]),
+    st.sampled_from([1, 3, 10]),
+    st.integers(1, 12),
+    st.booleans(),
+)
+@settings(max_examples=40)
+def test_no_update_costs_more_than_declared(seed: int, name: str, fanout: int, size: int, sparse: bool) -> None:
+    graph = random_graph(seed, 50, 400)
+    stream = class_stream(replace(graph, x=csr_array(graph.x)) if sparse else graph, batch_size=size)
+    learner = Learner(make(name, fanout=fanout, **({"revisit": 2, "buffer_size": 9} if name == "ridge" else {})))
+    for batch in batches(learner, stream):
+        learner.learn(batch)
+        row_bytes = learner.store.features.row_bound
+        bound = learner.strategy.look.bound(len(batch.labels) + learner.strategy.looks_again, row_bytes)
+        assert (batch.neighborhood.cost + learner.strategy.further_cost).within(bound)
