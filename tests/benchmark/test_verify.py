@@ -1,10 +1,10 @@
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from ocgl.benchmark.executors import LocalExecutor
 from ocgl.benchmark.keep import RESULT
 from ocgl.benchmark.results import Results
 from ocgl.benchmark.sweep import Sweep, carry_out, finished
@@ -16,7 +16,7 @@ from ocgl.types import Json
 def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results that look as if other code had made them."""
     out = tmp_path_factory.mktemp("older") / "r"
-    with LocalExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool:
         carry_out(swept(out), pool)
     Results(out).rename({r["id"]: r | {"code": "older", "id": f"0{r['id'][1:]}"} for r in Results(out)})
     assert all(result["code"] == "older" for result in Results(out))
@@ -33,7 +33,7 @@ def folder(older: Path, tmp_path: Path) -> Path:
 
 
 def verdicts(folder: Path, each: int = 1) -> list[Verdict]:
-    with LocalExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool:
         return list(verify(folder, pool, each))
 
 
@@ -47,7 +47,7 @@ def test_what_is_equal_stands_for_the_present_code_and_says_why(folder: Path, pa
     assert [len(verdict.equal) for verdict in found] == [1, 1] and all(verdict.holds for verdict in found)
     count = sum(r["kind"] != "choice" for r in Results(folder))
     assert adopt(folder, found) == count
-    with LocalExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool:
         tally = carry_out(swept(folder), pool)
     assert tally.reused == tally.done == count
     for run in finished(swept(folder)):

@@ -1,13 +1,13 @@
 import csv
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ocgl.benchmark import configure, execute
-from ocgl.benchmark.executors import LocalExecutor
 from ocgl.benchmark.results import Results
 from ocgl.benchmark.sweep import Sweep, carry_out
 from ocgl.report import figures, plots
@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Sweep("digits", ("linear",), out, seeds=2, buffers=("1%", "4%"), overrides=few, grids="coarse"),
         Sweep("digits", ("joint",), out, seeds=1, overrides=(*few, "epochs=1"), grids="coarse"),
     ]
-    with LocalExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool:
         for sweep in sweeps:
             assert not carry_out(sweep, pool).failed
     return out
