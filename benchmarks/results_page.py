@@ -49,7 +49,9 @@ def _facts(benches: list[Bench]) -> str:
     versions = sorted({", ".join(f"{k} {v}" for k, v in sorted(run["versions"].items())) for run in runs})
     code = sorted({str(run["revision"])[:12] for run in runs})
     counts = f"{len(runs)} runs ({hours:.1f} hours of one core) and {trials} trials"
-    return f"{counts}; code {', '.join(code)}; {'; '.join(versions)}"
+    earlier = sum("computed_by" in run for run in runs)
+    proof = f"; {earlier} of the runs are of earlier code and stand because one of each method, computed again, is equal"
+    return f"{counts}; code {', '.join(code)}; {'; '.join(versions)}{proof if earlier else ''}"
 
 
 def _agreement(bench: Bench) -> str:
