@@ -50,7 +50,7 @@ def _facts(benches: list[Bench]) -> str:
     code = sorted({str(run["revision"])[:12] for run in runs})
     counts = f"{len(runs)} runs ({hours:.1f} hours of one core) and {trials} trials"
     earlier = sum("computed_by" in run for run in runs)
-    proof = f"; {earlier} of the runs are of earlier code and stand because one of each method, computed again, is equal"
+    proof = f"; {earlier} of the runs are of earlier code: one of each method, computed again, was equal to the bit"
     return f"{counts}; code {', '.join(code)}; {'; '.join(versions)}{proof if earlier else ''}"
 
 
