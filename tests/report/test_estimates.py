@@ -9,7 +9,7 @@ import pytest
 
 from ocgl.benchmark import configure, execute
 from ocgl.benchmark.results import Results
-from ocgl.benchmark.sweep import Sweep, carry_out
+from ocgl.benchmark.sweep import Sweep
 from ocgl.report import figures, plots
 from ocgl.report.collect import Bench, collect
 from ocgl.report.estimates import estimate_of, footnote, mark_of, sentence
@@ -17,6 +17,7 @@ from ocgl.report.page import write_report
 from ocgl.report.run_page import write_run_page
 from ocgl.report.tables import as_csv, latex, markdown, rows_of
 from ocgl.types import Json
+from tests.report.conftest import carry_out_all
 
 
 def run(aap: float | None, interval: list[float] | None = None, kind: str = "estimate") -> Json:
@@ -53,15 +54,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Sweep("digits", ("joint",), out, seeds=1, overrides=(*few, "epochs=1"), grids="coarse"),
     ]
     with ThreadPoolExecutor(1) as pool:
-        for sweep in sweeps:
-            assert not carry_out(sweep, pool).failed
+        carry_out_all(sweeps, pool)
     return out
-
-
-@pytest.fixture(scope="module")
-def bench(folder: Path) -> Bench:
-    (found,) = collect([folder])
-    return found
 
 
 def test_every_form_of_a_table_has_the_mark_the_interval_and_the_reason(bench: Bench) -> None:

@@ -19,6 +19,7 @@ from ocgl.report.statistics import against_best, interval, mean_ranks
 from ocgl.report.tables import Cell, as_csv, latex, markdown, rows_of
 from ocgl.strategies import names
 from tests.browser import open_page
+from tests.report.conftest import carry_out_all
 
 FAST = ("batch_size=120", "fanout=3", "hidden=16")
 
@@ -34,15 +35,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Sweep("digits", ("joint",), out, seeds=2, overrides=(*FAST, "epochs=3"), grids="coarse"),
     ]
     with LocalExecutor(1) as pool:
-        for sweep in sweeps:
-            assert not carry_out(sweep, pool).failed
+        carry_out_all(sweeps, pool)
     return out
-
-
-@pytest.fixture(scope="module")
-def bench(folder: Path) -> Bench:
-    (found,) = collect([folder])
-    return found
 
 
 def test_benches_are_put_in_order(bench: Bench, folder: Path) -> None:

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -64,12 +64,14 @@ class Results:
 
     def put(self, name: str, result: Json, run: Run | None = None) -> None:
         """Keep a result; the first one of a name stays."""
+        self._keep(name, result, lambda path: None if run is None else write_curves(run, path))
+
+    def _keep(self, name: str, result: Json, draw: Callable[[Path], object]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         building = self.folder / f".{name}.{os.getpid()}"
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir()
-        if run is not None:
-            write_curves(run, building / CURVES)
+        draw(building / CURVES)
         (building / RESULT).write_text(json.dumps(result, indent=1) + "\n")
         try:
             building.rename(self.folder / name)
@@ -99,14 +101,8 @@ class Results:
     def rename(self, renamed: Mapping[str, Json]) -> None:
         """Replace results, by their old ids, with the same under the new ids that they have in themselves."""
         for name, result in renamed.items():
-            building = self.folder / f".{result['id']}.{os.getpid()}"
-            shutil.rmtree(building, ignore_errors=True)
-            building.mkdir()
-            if result["kind"] == "run":
-                self.curves(name).write_parquet(building / CURVES)
-            (building / RESULT).write_text(json.dumps(result, indent=1) + "\n")
-            shutil.rmtree(self.folder / result["id"], ignore_errors=True)
-            building.rename(self.folder / result["id"])
+            curves = self.curves(name).write_parquet if result["kind"] == "run" else lambda _: None
+            self._keep(result["id"], result, curves)
         self._drop(renamed.keys() - {result["id"] for result in renamed.values()})
 
     def _drop(self, names: Set[str]) -> None:
