@@ -54,6 +54,7 @@ def test_run_leaves_a_result_and_a_page(tmp_path: Path, capsys: pytest.CaptureFi
         (["run", "--dataset", "no.npz", "--strategy", "bare"], "no.npz"),
         (["expansion", "--dataset", "digits", "--hops", "x"], "--hops"),
         (["expansion", "--dataset", "digits", "--out", "e.xyz"], ".png, .pdf or .svg"),
+        (["verify", "/nowhere"], "/nowhere holds no results"),
         (["run", "--dataset", "digits", "--strategy", "bare", "--set", "buffer=inf"], "buffer"),
         (["run", "--dataset", "digits", "--strategy", "bare", "--json", "."], "is a folder"),
         (["run", "--dataset", "digits", "--strategy", "bare", "--out", "/dev/null/x"], "nothing can be kept"),

@@ -125,7 +125,10 @@ def verify(
     """Compute a part of what other code has kept again, and say whether it is bit-equal."""
     from ocgl.benchmark import verify as checking
     from ocgl.benchmark.executors import LocalExecutor
+    from ocgl.benchmark.results import Results
 
+    if not any(Results(folder)):
+        raise ConfigError(f"{folder} holds no results")
     verdicts = []
     with LocalExecutor(workers) as pool:
         for verdict in checking.verify(folder, pool, each, data_root):
