@@ -12,7 +12,7 @@ export OCGL_DATA := $(abspath ../shared/datasets)
 endif
 endif
 
-.PHONY: setup run test lint bench reproduce reproduce-quick select clean
+.PHONY: setup run test quick lint dist bench reproduce figures clean
 
 setup: $(VENV)/.ready
 
@@ -36,21 +36,27 @@ lint: setup
 test: lint
 	$(BIN)/pytest -n 2 --dist worksteal
 
-bench: setup
-	$(BIN)/python -m benchmarks
+# Lint, types and the fast tests, in under a minute.
+quick: lint
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
 
-# Amazon Computer, all methods, three seeds, both profiles, beside the published numbers (about 15 minutes).
-reproduce-quick: setup
-	$(BIN)/python -m benchmarks.quick
+# Wheel and sdist; the wheel is installed into an empty environment without extras and used there.
+dist: setup
+	$(BIN)/python -m build --outdir dist .
+	tests/dist.sh dist
+
+# Speed and memory as ratios against a reference in the same run (about 20 minutes).
+bench: setup
+	$(BIN)/python -m perf
 
 # The paper's Amazon Computer table by the whole protocol (about 100 minutes of two cores; stop and continue at will).
 reproduce: setup
-	$(BIN)/python -m benchmarks.reproduce
+	$(BIN)/python -m studies.reproduce
 
-# Hyperparameters on the first two tasks; rewrites benchmarks/selected/.
-select: setup
-	$(BIN)/python -m benchmarks.select paper
-	$(BIN)/python -m benchmarks.select textbook
+# The picture of the setting in the README.
+figures: setup
+	$(BIN)/python -m studies.setting_figure
 
+# Removes what make has built; results in runs/ are yours and stay.
 clean:
-	rm -rf $(VENV) runs build src/*.egg-info
+	rm -rf $(VENV) build dist src/*.egg-info

@@ -124,12 +124,19 @@ def record(path: Path, command: str, workers: int) -> int:
     return len(failed)
 
 
+def same(before: Any, after: Any) -> bool:
+    """Compare two values; of a mapping, what the old record knows."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return all(same(value, after.get(key)) for key, value in before.items())
+    return bool(before == after)
+
+
 def compare(old: dict[str, Any], new: dict[str, Any]) -> int:
     """Say which runs differ, and in what."""
     wrong = 0
     for name, before in old.items():
         after = new.get(name, {})
-        different = [key for key in (*SCORES, "curves") if before.get(key) != after.get(key)]
+        different = [key for key in (*SCORES, "curves") if not same(before.get(key), after.get(key))]
         lost = [key for key, value in before.get("arrays", {}).items() if value not in after.get("arrays", {}).values()]
         if different or lost or "failed" in after:
             wrong += 1

@@ -23,7 +23,7 @@ def test_importing_pulls_in_neither_torch_nor_pyg_nor_plotting() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
-    code = code.replace("import sys, ocgl;", "import sys, ocgl; ocgl.Judge, ocgl.make, ocgl.load;")
+    code = code.replace("import sys, ocgl;", "import sys, ocgl; ocgl.Evaluator, ocgl.make_strategy, ocgl.load_dataset;")
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
 
@@ -34,4 +34,4 @@ def test_the_python_in_the_pages_runs(page: str, tmp_path: Path, monkeypatch: py
     for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL):
         file = tmp_path / "block.py"
         file.write_text(block)
-        exec(compile(block, page, "exec"), {"__name__": "page"})
+        exec(compile(block, page, "exec"), {"__name__": "__main__"})

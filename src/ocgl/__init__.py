@@ -1,33 +1,38 @@
-"""Online Continual Graph Learning: learn from a growing graph in one pass, and be judged at any time."""
+"""Online Continual Graph Learning: learn from a growing graph in one pass, and be evaluated at any time."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 if TYPE_CHECKING:
-    from ocgl.datasets import from_pyg, load
-    from ocgl.evaluation import Judge
-    from ocgl.graph import Arrival, Batch, Cost, Graph, Labels, Look, Neighborhood, Store
-    from ocgl.strategies import Learner, Strategy, Watch, make
+    from ocgl.datasets import from_pyg, load_dataset
+    from ocgl.evaluation import Evaluator
+    from ocgl.experiments import RunResult, evaluate, resume, train_sharded
+    from ocgl.graph import Arrival, Batch, Cost, Graph, GraphStore, Labels, Neighborhood, NeighborSampling
+    from ocgl.strategies import CachedPredictor, Learner, Strategy, make_strategy
     from ocgl.streams import Stream, StreamConfig, class_stream, make_stream
 
 _HOME = {
     "from_pyg": "datasets",
-    "load": "datasets",
-    "Judge": "evaluation",
+    "load_dataset": "datasets",
+    "Evaluator": "evaluation",
+    "RunResult": "experiments",
+    "evaluate": "experiments",
+    "resume": "experiments",
+    "train_sharded": "experiments",
     "Arrival": "graph",
     "Batch": "graph",
     "Cost": "graph",
     "Graph": "graph",
+    "GraphStore": "graph",
     "Labels": "graph",
-    "Look": "graph",
+    "NeighborSampling": "graph",
     "Neighborhood": "graph",
-    "Store": "graph",
+    "CachedPredictor": "strategies",
     "Learner": "strategies",
     "Strategy": "strategies",
-    "Watch": "strategies",
-    "make": "strategies",
+    "make_strategy": "strategies",
     "Stream": "streams",
     "StreamConfig": "streams",
     "class_stream": "streams",
@@ -35,30 +40,18 @@ _HOME = {
 }
 
 __all__ = [
-    "Arrival",
-    "Batch",
-    "Cost",
-    "Graph",
-    "Judge",
-    "Labels",
-    "Learner",
-    "Look",
-    "Neighborhood",
-    "Store",
-    "Strategy",
-    "Stream",
-    "StreamConfig",
-    "Watch",
-    "class_stream",
-    "from_pyg",
-    "load",
-    "make",
-    "make_stream",
-]
+    "Arrival", "Batch", "CachedPredictor", "Cost", "Evaluator", "Graph", "GraphStore", "Labels", "Learner",
+    "NeighborSampling", "Neighborhood", "RunResult", "Strategy", "Stream", "StreamConfig", "class_stream", "evaluate",
+    "from_pyg", "load_dataset", "make_strategy", "make_stream", "resume", "train_sharded",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """Import the rooms when they are first used: `import ocgl` itself takes no time."""
+    """Import a public name when it is first used: `import ocgl` itself takes no time."""
     if name in _HOME:
         return getattr(import_module(f"ocgl.{_HOME[name]}"), name)
     raise AttributeError(f"module 'ocgl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,35 +1,35 @@
-"""Every error a user can meet, by name. All of them are raised before anything is changed."""
+"""All errors raised by the package. They are raised before any state changes."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class OcglError(Exception):
-    """Base of all errors of the package."""
+    """Base class of all errors of the package."""
 
 
 class GraphError(OcglError):
-    """The growing graph was asked for something it cannot do."""
+    """The graph, or a request to it, is invalid."""
 
 
 class UnknownNodeError(GraphError):
-    """A node is named that has not arrived."""
+    """A node id refers to a node that has not arrived."""
 
 
 class DuplicateNodeError(GraphError):
-    """A node is added a second time."""
+    """A node id occurs twice, or its node has already arrived."""
 
 
 class SelfLoopError(GraphError):
-    """An edge joins a node to itself."""
+    """An edge connects a node to itself."""
 
 
 class DuplicateEdgeError(GraphError):
-    """The same edge is given twice."""
+    """An edge occurs twice."""
 
 
 class OldEdgeError(GraphError):
-    """An edge joins two nodes that had both arrived before."""
+    """An edge connects two nodes that both arrived earlier."""
 
 
 class NotFiniteError(GraphError):
@@ -37,39 +37,39 @@ class NotFiniteError(GraphError):
 
 
 class NotANumberError(GraphError):
-    """Something is given that is no array of real numbers."""
+    """A value is not an array of real numbers."""
 
 
 class WrongWidthError(GraphError):
-    """Feature rows have another width, or another number, than expected."""
+    """The number of feature rows, or their width, differs from what is expected."""
 
 
-class WrongLookError(GraphError):
-    """A look has another depth, or other weights, than the method needs."""
+class WrongSamplingError(GraphError):
+    """A neighbourhood was sampled with other hops or weights than the method needs."""
 
 
 class DiskFullError(GraphError):
-    """There is no room for a store on disk."""
+    """The disk has no space left for the graph store."""
 
 
 class StoreFolderError(GraphError):
-    """A store cannot lie in the folder given for it."""
+    """The graph store cannot write to its folder."""
 
 
 class EmptyBatchError(OcglError):
-    """A batch holds nothing."""
+    """A batch has no nodes."""
 
 
 class LabelError(OcglError):
-    """Labels, or the classes that nodes can have, are not what they must be."""
+    """Labels or candidate classes are invalid."""
 
 
 class StreamError(OcglError):
-    """A stream cannot be built, read or cut as asked."""
+    """A stream cannot be built, loaded or sliced."""
 
 
 class BeyondPrefixError(StreamError):
-    """Something beyond the end of a prefix was asked for."""
+    """A step or task beyond the end of a prefix is requested."""
 
 
 class DatasetError(OcglError):
@@ -77,19 +77,25 @@ class DatasetError(OcglError):
 
 
 class DatasetMissingError(DatasetError):
-    """A file of a dataset is not on disk; the message says where to get it and where to put it."""
+    """A dataset file is not on disk; the message states its URL and target folder."""
 
 
 class DatasetCorruptError(DatasetError):
-    """A file of a dataset is truncated, changed, or not of the expected format."""
+    """A dataset file is truncated, modified, or not in the expected format."""
 
 
 class ConfigError(OcglError):
-    """A setting has no such value."""
+    """An option has an invalid value."""
 
 
 class UnknownNameError(ConfigError):
-    """No strategy, dataset, stream or key of that name exists."""
+    """A name of a strategy, dataset, stream or option is unknown; the message suggests similar names.
+
+    Args:
+        kind: what the name refers to, for example `"dataset"`.
+        name: the unknown name.
+        known: all valid names.
+    """
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
@@ -99,16 +105,32 @@ class UnknownNameError(ConfigError):
 
 
 class NeedsStoreError(OcglError):
-    """The method looks into the store, and there is none."""
+    """The strategy reads the graph store, but the batch has no handle to it."""
 
 
 class StateError(OcglError):
-    """A saved state does not fit the object that should take it."""
+    """A saved state does not match the object that loads it."""
 
 
 class ResumeError(OcglError):
-    """A directory holds no run that can be continued."""
+    """A directory does not contain a run that can be resumed."""
 
 
 class CacheError(DatasetError):
-    """The folder of parsed graphs cannot be written."""
+    """The cache of parsed graphs cannot be written."""
+
+
+class ResultError(OcglError):
+    """A stored result cannot be read or written."""
+
+
+class MissingExtraError(OcglError):
+    """An optional package is not installed; the message names the extra that installs it.
+
+    Args:
+        what: the feature that needs the package.
+        extra: name of the extra of ocgl.
+    """
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f'{what} needs the extra "{extra}": pip install "ocgl[{extra}]"')

@@ -1,4 +1,4 @@
-"""The one way kernels are compiled: numba, cached on disk, without the interpreter lock."""
+"""Decorators that compile numba kernels: cached on disk, without the GIL."""
 
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
@@ -14,21 +14,24 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LINE = 64
-"""Bytes of a cache line."""
+"""Size of a cache line in bytes."""
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile on first use and keep the machine code beside the source file; division by zero is as in numpy."""
+    """Compile on first use and cache the machine code beside the source file.
+
+    Division by zero follows numpy: it returns inf or NaN and raises nothing.
+    """
     return cast(Callable[P, R], njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
 def summing(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile as `kernel` does, for sums whose terms may be added in any order: they go several at a time."""
+    """Compile like `kernel`, and allow the compiler to reorder floating-point sums (SIMD)."""
     return cast(Callable[P, R], njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})(function))
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a small helper that other kernels inline."""
+    """Compile a small function that is inlined into the kernels that call it."""
     return cast(Callable[P, R], njit(cache=True, nogil=True, inline="always")(function))
 
 
@@ -39,11 +42,12 @@ def _prefetch(_context: Any, array: Any, index: Any) -> Any:
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
-        builder.call(function, [address, number(0), number(3), number(1)])  # to read, keep close, data
+        # read (0), into all cache levels (3), data (1)
+        builder.call(function, [address, number(0), number(3), number(1)])
         return context.get_dummy_value()
 
     return types.void(array, types.intp), generate
 
 
 prefetch = cast(Callable[[AnyArray, int], None], intrinsic(_prefetch))
-"""Inside a kernel: ask for the cache line of an element of a flat array, without waiting for it."""
+"""Prefetch the cache line of one element of a flat array. Only callable inside a kernel; does not block."""

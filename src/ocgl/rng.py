@@ -1,4 +1,4 @@
-"""Random generators by seed and purpose, so that no purpose shifts another's draws."""
+"""Random generators, one per seed and purpose: draws for one purpose never shift those of another."""
 
 from typing import Any, cast
 
@@ -6,7 +6,11 @@ import numpy as np
 
 
 def generator(seed: int, purpose: str) -> np.random.Generator:
-    """Give the generator of one purpose of one seed.
+    """Return the random generator of a purpose.
+
+    Args:
+        seed: seed of the run.
+        purpose: name of what is drawn, for example `"split"`; part of the seed sequence.
 
     >>> bool(generator(0, "split").integers(9) == generator(0, "split").integers(9))
     True
@@ -15,15 +19,15 @@ def generator(seed: int, purpose: str) -> np.random.Generator:
 
 
 def key(source: np.random.Generator) -> int:
-    """Draw the key of one sampling."""
+    """Draw a 63-bit key for one call of a neighbourhood sampler."""
     return int(source.integers(1 << 63))
 
 
 def state_of(source: np.random.Generator) -> dict[str, Any]:
-    """Give the generator's state as JSON."""
+    """Return the state of a generator as a JSON-serialisable dictionary."""
     return cast(dict[str, Any], source.bit_generator.state)
 
 
 def restore(source: np.random.Generator, state: dict[str, Any]) -> None:
-    """Put a state from `state_of` back."""
+    """Set a generator to a state returned by `state_of`."""
     source.bit_generator.state = state

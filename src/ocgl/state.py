@@ -1,10 +1,10 @@
-"""State as plain arrays and JSON facts: given, taken, and kept in one file, without pickle."""
+"""Saved state as plain arrays and JSON, stored in one safetensors file, without pickle."""
 
 import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -14,7 +14,11 @@ from ocgl.types import AnyArray, Json
 
 @dataclass
 class State:
-    """Arrays and facts by name. Parts of a larger object go under a prefix.
+    """State of an object. Nested objects are stored under a name prefix.
+
+    Args:
+        arrays: numpy arrays by name.
+        facts: JSON-serialisable values by name.
 
     >>> whole = State().include("head", State({"w": np.ones(2)}, {"labels": [3]}))
     >>> whole.part("head").facts
@@ -25,21 +29,21 @@ class State:
     facts: Json = field(default_factory=dict)
 
     def include(self, name: str, part: "State") -> "State":
-        """Add a part under its name."""
+        """Add the state of a nested object under a name, and return self."""
         self.arrays |= {f"{name}/{key}": value for key, value in part.arrays.items()}
         self.facts[name] = part.facts
         return self
 
     def part(self, name: str) -> "State":
-        """Give a part that was included under that name."""
+        """Return the nested state that `include` added under this name."""
         if name not in self.facts:
-            raise StateError(f"the saved state has no part {name!r}")
+            raise StateError(f"the saved state has no part {name!r}; it was saved by another class or version")
         begin = f"{name}/"
         arrays = {key.removeprefix(begin): value for key, value in self.arrays.items() if key.startswith(begin)}
         return State(arrays, self.facts[name])
 
     def save(self, path: Path) -> None:
-        """Write to one file, whole or not at all."""
+        """Write to one safetensors file, atomically."""
         from safetensors.numpy import save
 
         data = save({k: np.asarray(v, order="C") for k, v in self.arrays.items()}, {"facts": json.dumps(self.facts)})
@@ -47,7 +51,7 @@ class State:
 
     @classmethod
     def load(cls, path: Path) -> "State":
-        """Read a file that `save` wrote."""
+        """Read a file written by `save`."""
         from safetensors import SafetensorError, safe_open
 
         try:
@@ -55,24 +59,25 @@ class State:
                 facts = json.loads((file.metadata() or {})["facts"])
                 arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
         except (SafetensorError, KeyError, ValueError) as error:
-            raise StateError(f"{path} holds no saved state: {error}") from error
+            raise StateError(f"{path} is not a saved state: {error}") from error
         return cls(arrays, cast(Json, facts))
 
 
+@runtime_checkable
 class Stateful(Protocol):
-    """Gives and takes its state."""
+    """An object whose state can be saved and restored."""
 
     def state(self) -> State:
-        """Give a copy of the state."""
+        """Return a copy of the state."""
         ...
 
     def load_state(self, state: State) -> None:
-        """Become what `state` was taken from."""
+        """Restore a state returned by `state()`."""
         ...
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, or a crash, sees the old content or the new and nothing between."""
+    """Write a file atomically: readers, also after a crash, see either the old content or the new."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     with temporary.open("wb") as file:
         file.write(data)

@@ -1,4 +1,4 @@
-"""Array types used everywhere: positions and labels are integers, features are float32."""
+"""Type aliases for arrays: ids and labels are int64, positions int32, features float32."""
 
 from typing import Any
 
@@ -14,6 +14,6 @@ BoolArray = NDArray[np.bool_]
 AnyArray = NDArray[Any]
 
 Rows = FloatArray | csr_array
-"""Feature rows: a dense float32 matrix or a scipy CSR array of the same shape."""
+"""Feature rows of shape [num_nodes, num_features]: a dense float32 matrix or a scipy CSR array."""
 
 Json = dict[str, Any]

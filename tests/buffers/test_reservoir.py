@@ -19,38 +19,36 @@ def test_every_item_survives_equally_often() -> None:
     """Chi-square over the items of 4000 reservoirs of 5 among 20, offered in uneven portions."""
     capacity, items, repeats = 5, 20, 4000
     counts = np.zeros(items)
-    rng = np.random.default_rng(1)
-    for _ in range(repeats):
-        buffer = VectorBuffer(capacity, 1, rng)
+    for seed in range(repeats):
+        buffer = VectorBuffer(capacity, 1, seed)
         for part in np.split(np.arange(items), [3, 4, 11]):
             buffer.offer(part[:, None].astype(np.float32), part)
-        counts[buffer.draw(capacity, rng)[1]] += 1
+        counts[buffer.draw(capacity)[1]] += 1
     expected = repeats * capacity / items
     statistic = ((counts - expected) ** 2 / (expected * (1 - capacity / items))).sum() * (items - 1) / items
     assert statistic < chi2.ppf(0.999, items - 1)
 
 
 def test_draws_are_distinct_and_bounded() -> None:
-    rng = np.random.default_rng(0)
-    buffer = VectorBuffer(8, 2, rng)
-    assert len(buffer.draw(5, rng)[1]) == 0
+    buffer = VectorBuffer(8, 2, seed=0)
+    assert len(buffer.draw(5)[1]) == 0
     buffer.offer(np.zeros((6, 2), np.float32), np.arange(6))
     for count in (1, 4, 6, 9):
-        labels = buffer.draw(count, rng)[1]
+        labels = buffer.draw(count)[1]
         assert len(labels) == len(set(labels.tolist())) == min(count, 6)
 
 
 def test_no_capacity_keeps_nothing() -> None:
-    buffer = VectorBuffer(0, 2, np.random.default_rng(0))
+    buffer = VectorBuffer(0, 2, seed=0)
     buffer.offer(np.ones((3, 2), np.float32), np.arange(3))
     assert len(buffer) == 0 and buffer.nbytes == 0
 
 
 def test_state_goes_on_bit_equal() -> None:
-    buffer = VectorBuffer(4, 2, np.random.default_rng(5))
+    buffer = VectorBuffer(4, 2, seed=5)
     rows = np.random.default_rng(6).random((30, 2), np.float32)
     buffer.offer(rows[:10], np.arange(10))
-    twin = VectorBuffer(4, 2, np.random.default_rng(99))
+    twin = VectorBuffer(4, 2, seed=99)
     twin.load_state(buffer.state())
     for one in (buffer, twin):
         one.offer(rows[10:], np.arange(10, 30))

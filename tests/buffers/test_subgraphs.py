@@ -2,20 +2,21 @@ import numpy as np
 import pytest
 
 from ocgl.buffers import SubgraphBuffer
-from ocgl.graph import Graph, Look
-from ocgl.graph.look import Norm
+from ocgl.graph import Batch, Graph, MeteredStore, NeighborSampling
+from ocgl.graph.neighbor_sampling import Norm
 from tests.graph.test_neighborhood import stored
-from tests.models.test_models import ready
+from tests.nn.test_models import ready
 
 
-def filled(graph: Graph, capacity: int, budget: tuple[int, int], offers: int) -> SubgraphBuffer:
-    store, rng = stored(graph), np.random.default_rng(0)
-    buffer = SubgraphBuffer(capacity, budget, 5, rng)
+def filled(
+    graph: Graph, capacity: int, budget: tuple[int, int], offers: int, sampling: NeighborSampling, seed: int = 0
+) -> SubgraphBuffer:
+    """Offer the first nodes of a graph one by one, each with its own number as label."""
+    store = stored(graph)
+    buffer = SubgraphBuffer(capacity, budget, 5, sampling, "graph", seed)
     for centre in range(offers):
-        (slot,) = buffer.offer(1)
-        if slot >= 0:
-            found = store.sparsified(centre, budget, centre)
-            buffer.put(int(slot), found, store.features.take(found.nodes), centre)
+        neighborhood = store.sample([centre], sampling, centre)
+        buffer.offer_batch(Batch(neighborhood, np.array([centre]), store=MeteredStore(store)))
     return buffer
 
 
@@ -38,27 +39,26 @@ def dense_forward(buffer: SubgraphBuffer, slot: int, norm: Norm, layers: int) ->
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("norm", ["sum", "mean", "sym"])
 def test_the_union_equals_each_subgraph_by_itself(graph: Graph, norm: Norm, layers: int) -> None:
-    buffer = filled(graph, 200, (3, 4), 12)
-    drawn = buffer.draw(12, Look(layers, None, norm), np.random.default_rng(1))
+    buffer = filled(graph, 200, (3, 4), 12, NeighborSampling(layers, None, norm))
+    drawn = buffer.draw_nodes(12)
     assert drawn is not None
-    seen, labels = drawn
-    logits = ready(layers)(seen).detach().numpy()
+    neighborhood, labels = drawn
+    logits = ready(layers)(neighborhood).detach().numpy()
     for row, label in zip(logits, labels, strict=True):
         np.testing.assert_allclose(row, dense_forward(buffer, int(label), norm, layers), rtol=1e-3, atol=1e-3)
 
 
 def test_the_capacity_counts_all_nodes(graph: Graph) -> None:
-    buffer = filled(graph, 50, (3, 4), 60)
+    buffer = filled(graph, 50, (3, 4), 60, NeighborSampling(2))
     assert len(buffer) == 50 // 8 == 6
     assert buffer.nodes <= 50
-    small = filled(graph, 7, (3, 4), 10)
-    assert len(small) == 0 and small.draw(3, Look(2), np.random.default_rng(0)) is None
+    small = filled(graph, 7, (3, 4), 10, NeighborSampling(2))
+    assert len(small) == 0 and small.draw_nodes(3) is None
 
 
-def test_stored_subgraphs_stay_as_they_were(graph: Graph) -> None:
-    buffer = filled(graph, 200, (3, 4), 8)
-    before = ready(2)(buffer.draw(8, Look(2), np.random.default_rng(1))[0]).detach()  # type: ignore[index]
-    twin = SubgraphBuffer(200, (3, 4), 5, np.random.default_rng(9))
+def test_a_loaded_buffer_draws_the_same(graph: Graph) -> None:
+    buffer = filled(graph, 200, (3, 4), 8, NeighborSampling(2))
+    twin = SubgraphBuffer(200, (3, 4), 5, NeighborSampling(2), "graph", seed=9)
     twin.load_state(buffer.state())
-    after = ready(2)(twin.draw(8, Look(2), np.random.default_rng(1))[0]).detach()  # type: ignore[index]
+    before, after = (ready(2)(one.draw_nodes(8)[0]).detach() for one in (buffer, twin))  # type: ignore[index]
     assert np.array_equal(before, after)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ocgl.datasets import cache as caching
-from ocgl.datasets import load, loading
+from ocgl.datasets import load_dataset, loading
 from ocgl.datasets import sbm as blocks
 from ocgl.datasets.spec import Spec
 from ocgl.errors import CacheError
@@ -56,9 +56,9 @@ def test_cached_equals_parsed(built: Built) -> None:
 
 
 def test_real_dataset_parses_once(real: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = load("coauthor-cs", real, download=False)
+    first = load_dataset("coauthor-cs", real, download=False)
     monkeypatch.setattr(loading, "_parse", None)
-    second = load("coauthor-cs", real, download=False)
+    second = load_dataset("coauthor-cs", real, download=False)
     assert first.content_hash == second.content_hash == Graph.from_columns("", second.columns()).content_hash
 
 
@@ -149,7 +149,7 @@ def test_a_cache_that_cannot_be_written_is_not_the_datas_fault(built: Built, blo
 def test_nothing_is_built_for_a_cache_that_cannot_be_written(blocked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "build", None)
     with pytest.raises(CacheError, match=rf"{blocked}.*set OCGL_CACHE"):
-        load("sbm:nodes=250000,edges=500000")
+        load_dataset("sbm:nodes=250000,edges=500000")
 
 
 def test_a_full_cache_is_named_and_left_clean(built: Built, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

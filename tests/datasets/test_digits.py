@@ -1,12 +1,12 @@
 import numpy as np
 from sklearn.datasets import load_digits
 
-from ocgl.datasets import catalogue, load
+from ocgl.datasets import catalogue, load_dataset
 from ocgl.datasets.digits import nearest
 
 
 def test_is_what_scikit_learn_ships() -> None:
-    graph, theirs = load("digits"), load_digits()
+    graph, theirs = load_dataset("digits"), load_digits()
     np.testing.assert_array_equal(np.asarray(graph.x), theirs.data)
     np.testing.assert_array_equal(graph.y, theirs.target)
     assert isinstance(graph.x, np.ndarray)
@@ -14,7 +14,7 @@ def test_is_what_scikit_learn_ships() -> None:
 
 
 def test_graph_and_note() -> None:
-    graph = load("digits")
+    graph = load_dataset("digits")
     assert np.diff(graph.indptr).min() >= 8
     assert graph.time is not None
     assert graph.time.tolist() == list(range(1797))

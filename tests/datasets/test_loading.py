@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ocgl.datasets import load, loading
+from ocgl.datasets import load_dataset, loading
 from ocgl.datasets.registry import SPECS
 from ocgl.datasets.spec import Spec
 from ocgl.errors import DatasetCorruptError, DatasetError, DatasetMissingError, UnknownNameError
@@ -21,14 +21,14 @@ def load_tiny(spec: Spec, root: Path, structure_only: bool = False) -> Graph:
 
 
 def test_amazon_computer(real: Path, cache: Path) -> None:
-    graph = load("amazon-computer", real, download=False)
+    graph = load_dataset("amazon-computer", real, download=False)
     assert (graph.nodes, 2 * graph.edges, graph.width, graph.classes) == (13_752, 491_722, 767, 10)
     assert not graph.sparse
     assert [path.name.partition("-")[0] for path in cache.iterdir()] == ["amazon"]
 
 
 def test_coauthor_cs(real: Path) -> None:
-    graph = load("coauthor-cs", real, download=False)
+    graph = load_dataset("coauthor-cs", real, download=False)
     assert (graph.nodes, 2 * graph.edges, graph.width, graph.classes) == (18_333, 163_788, 6_805, 15)
     assert graph.sparse
     assert graph.x is not None
@@ -37,7 +37,7 @@ def test_coauthor_cs(real: Path) -> None:
 
 @pytest.mark.parametrize(("name", "edges"), [("corafull", 63_421), ("arxiv", 1_157_799), ("elliptic", 234_355)])
 def test_structure_only(real: Path, name: str, edges: int) -> None:
-    graph = load(name, real, structure_only=True, download=False)
+    graph = load_dataset(name, real, structure_only=True, download=False)
     assert graph.edges == edges
     assert graph.x is None
     assert graph.notes == ("structure only: no features",)
@@ -45,8 +45,8 @@ def test_structure_only(real: Path, name: str, edges: int) -> None:
 
 def test_structure_file_is_mentioned_when_features_are_missing(real: Path) -> None:
     with pytest.raises(DatasetMissingError, match=r"graphs/ogbn-arxiv\.npz.*`ocgl expansion`.*Python") as caught:
-        load("arxiv", real, download=False)
-    assert "ocgl.load('arxiv', structure_only=True)" in str(caught.value)
+        load_dataset("arxiv", real, download=False)
+    assert "ocgl.load_dataset('arxiv', structure_only=True)" in str(caught.value)
 
 
 def test_structure_file_with_other_edges(root: Path) -> None:
@@ -68,27 +68,27 @@ def test_structure_only_prefers_the_real_files(root: Path) -> None:
 def test_missing_file_says_where_to_get_and_put_it(root: Path, name: str) -> None:
     item = SPECS[name].downloads[0]
     with pytest.raises(DatasetMissingError) as caught:
-        load(name, root, download=False)
+        load_dataset(name, root, download=False)
     for part in (item.file, item.url, str(root / SPECS[name].folders[0] / "raw")):
         assert part in str(caught.value)
 
 
 def test_unknown_name_has_a_hint() -> None:
     with pytest.raises(UnknownNameError, match="did you mean corafull"):
-        load("cora-full")
+        load_dataset("cora-full")
 
 
 def test_data_root_from_the_environment(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCGL_DATA", str(root))
     with pytest.raises(DatasetMissingError, match=str(root)):
-        load("roman-empire", download=False)
+        load_dataset("roman-empire", download=False)
 
 
 def test_default_root_is_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OCGL_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(DatasetMissingError, match=str(tmp_path / "ocgl" / "data")):
-        load("roman-empire", download=False)
+        load_dataset("roman-empire", download=False)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_truncated_file_leaves_no_cache(root: Path, cache: Path, name: str, writ
 def test_wrong_checksum_names_the_file(root: Path, cache: Path) -> None:
     path = raw.write_bag_of_words(raw.raw_folder(root, "cora") / "cora.npz")
     with pytest.raises(DatasetCorruptError, match=f"{path} does not have the sha256"):
-        load("corafull", root, download=False)
+        load_dataset("corafull", root, download=False)
     assert not cache.exists()
 
 

@@ -6,7 +6,7 @@ import torch
 from scipy.sparse import csr_array
 from torch_geometric.data import Data
 
-from ocgl.datasets import from_pyg, load
+from ocgl.datasets import from_pyg, load_dataset
 from ocgl.errors import DatasetError, GraphError, StreamError
 from ocgl.streams import class_stream
 
@@ -82,6 +82,6 @@ def test_what_is_no_number_is_named(column: str, values: Any) -> None:
 def test_where_a_name_or_a_graph_is_wanted_from_pyg_is_named() -> None:
     data = Data(edge_index=EDGES, y=torch.from_numpy(raw.Y))
     with pytest.raises(DatasetError, match=r"from_pyg\(data\)"):
-        load(data)
+        load_dataset(data)
     with pytest.raises(StreamError, match=r"from_pyg\(data\)"):
         class_stream(data)

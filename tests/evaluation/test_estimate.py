@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ocgl.errors import ConfigError
-from ocgl.evaluation import Judge, Metric
-from ocgl.evaluation.contract import same
+from ocgl.evaluation import Evaluator, Metric
 from ocgl.evaluation.estimate import FIRST, REPLICATES, Bootstrap, stratified
 from ocgl.evaluation.metrics import average_anytime
 from ocgl.graph import Graph
 from ocgl.streams import VALIDATION, class_stream
+from ocgl.testing import same
 from ocgl.types import IntArray
 from tests.conftest import random_graph
 
@@ -41,12 +41,12 @@ def noisy(graph: Graph, seed: int) -> object:
     return lambda ids, candidates=None: said[ids]
 
 
-def judged(graph: Graph, cap: int | None, seed: int, metric: str = "accuracy") -> Judge:
+def judged(graph: Graph, cap: int | None, seed: int, metric: str = "accuracy") -> Evaluator:
     stream = class_stream(graph)
-    judge = Judge(stream, metric, cap=cap)
+    evaluator = Evaluator(stream, metric, cap=cap)
     for step in stream:
-        judge.after(step, noisy(graph, seed))  # type: ignore[arg-type]
-    return judge
+        evaluator.after(step, noisy(graph, seed))  # type: ignore[arg-type]
+    return evaluator
 
 
 def test_a_cap_that_holds_everything_is_exact(graph: Graph) -> None:
@@ -62,11 +62,11 @@ def test_the_estimate_is_near_and_its_interval_mostly_holds_the_truth(metric: st
     held = 0
     for seed in range(20):
         exact = judged(replace(graph), None, seed, metric).result()["AAP"]
-        judge = judged(graph, 60, seed, metric)
-        said = judge.evaluation()
+        evaluator = judged(graph, 60, seed, metric)
+        said = evaluator.evaluation()
         low, high = said["AAP_interval"]
         assert said["anytime"] == "estimate" and said["nodes"] < said["of"]
-        assert low < judge.result()["AAP"] < high and high - low < (25 if metric == "accuracy" else 45)
+        assert low < evaluator.result()["AAP"] < high and high - low < (25 if metric == "accuracy" else 45)
         held += low <= exact <= high
     assert held >= 17
 
@@ -80,14 +80,14 @@ def test_a_learner_that_improves_is_not_flattered(cap: int, wrong: int) -> None:
     always = np.arange(graph.nodes) % 9 < wrong / 9
     for seed in range(10):
         stream = class_stream(graph, stream_seed=seed)
-        exact, judge = Judge(stream, test=False), Judge(stream, test=False, cap=cap)
+        exact, evaluator = Evaluator(stream, test=False), Evaluator(stream, test=False, cap=cap)
         for step in stream:
             young = step.index < stream.starts[stream.scored] + 10
             said = np.where(young | always, 99, graph.y)
-            for each in (exact, judge):
+            for each in (exact, evaluator):
                 each.after(step, lambda ids, _=None, said=said: said[ids])
-        low, high = judge.evaluation()["AAP_interval"]
-        off.append(judge.result()["AAP"] - exact.result()["AAP"])
+        low, high = evaluator.evaluation()["AAP_interval"]
+        off.append(evaluator.result()["AAP"] - exact.result()["AAP"])
         held += low <= exact.result()["AAP"] <= high
     if wrong:  # some nodes are never right: which of them are drawn matters now
         assert held >= 8
@@ -145,7 +145,7 @@ def test_the_bootstrap_is_the_obvious_one(metric: str) -> None:
 def test_a_judge_with_an_estimate_goes_on_where_it_was() -> None:
     graph = random_graph(0, 1000, 1000)
     stream, answer = class_stream(graph), noisy(graph, 0)
-    first, second = Judge(stream, cap=25), Judge(stream, cap=25)
+    first, second = Evaluator(stream, cap=25), Evaluator(stream, cap=25)
     for step in stream:
         first.after(step, answer)  # type: ignore[arg-type]
         if step.index == 5:
@@ -158,7 +158,7 @@ def test_a_judge_with_an_estimate_goes_on_where_it_was() -> None:
 
 def test_the_same_nodes_are_chosen_for_every_method() -> None:
     stream = class_stream(random_graph(0, 1000, 1000))
-    ids = [Judge(stream, cap=30)._validation.ids for _ in range(2)]
+    ids = [Evaluator(stream, cap=30)._validation.ids for _ in range(2)]
     assert np.array_equal(ids[0], ids[1]) and set(ids[0]) < set(stream.held_out(VALIDATION).tolist())
     with pytest.raises(ConfigError):
-        Judge(stream, cap=0)
+        Evaluator(stream, cap=0)

@@ -9,24 +9,26 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, leaky_relu, log_softmax, softmax
 
 from ocgl.graph import Batch, Neighborhood
-from ocgl.models.head import glorot
+from ocgl.nn.head import glorot
 from ocgl.rng import generator
 
 
-def matrix_of(seen: Neighborhood) -> Tensor:
+def matrix_of(neighborhood: Neighborhood) -> Tensor:
     """Write a look's aggregation as a dense matrix over its nodes."""
-    expanded = len(seen.indptr) - 1
-    dense = torch.eye(len(seen.nodes))
+    expanded = len(neighborhood.indptr) - 1
+    dense = torch.eye(len(neighborhood.nodes))
     for v in range(expanded):
-        if len(seen.own):
-            dense[v, v] = float(seen.own[v])
-        for e in range(seen.indptr[v], seen.indptr[v + 1]):
-            dense[v, seen.indices[e]] = float(seen.edge[e]) if len(seen.edge) else 1.0
+        if len(neighborhood.self_weight):
+            dense[v, v] = float(neighborhood.self_weight[v])
+        for e in range(neighborhood.indptr[v], neighborhood.indptr[v + 1]):
+            dense[v, neighborhood.indices[e]] = (
+                float(neighborhood.edge_weight[e]) if len(neighborhood.edge_weight) else 1.0
+            )
     return dense
 
 
-def rows_of(seen: Neighborhood) -> Tensor:
-    rows = seen.rows()
+def rows_of(neighborhood: Neighborhood) -> Tensor:
+    rows = neighborhood.rows()
     assert isinstance(rows, np.ndarray)
     return torch.from_numpy(rows)
 
@@ -78,11 +80,11 @@ class Slow:
             fresh = glorot(len(new), self.head.shape[1], len(self.labels), self.rng)
             self.head = torch.cat([self.head.detach(), fresh]).requires_grad_()
 
-    def forward(self, seen: Neighborhood, parameters: list[Tensor] | None = None) -> Tensor:
+    def forward(self, neighborhood: Neighborhood, parameters: list[Tensor] | None = None) -> Tensor:
         first, head = parameters or self.parameters
-        a = matrix_of(seen)
-        hidden = torch.relu(a @ (rows_of(seen) @ first))
-        return (a @ (hidden @ head.t()))[: seen.seeds]
+        a = matrix_of(neighborhood)
+        hidden = torch.relu(a @ (rows_of(neighborhood) @ first))
+        return (a @ (hidden @ head.t()))[: neighborhood.seeds]
 
     def isolated(self, x: Tensor) -> Tensor:
         return torch.relu(x @ self.first) @ self.head.t()
@@ -191,9 +193,9 @@ def sensitivity(slow: Slow, batch: Batch) -> list[list[Tensor]]:
 
 
 def topology(slow: Slow, batch: Batch) -> list[list[Tensor]]:
-    seen = batch.neighborhood
-    a = matrix_of(seen)
-    h = a @ (rows_of(seen) @ slow.first)
+    neighborhood = batch.neighborhood
+    a = matrix_of(neighborhood)
+    h = a @ (rows_of(neighborhood) @ slow.first)
     alphas = []
     for v in range(len(h)):
         senders = [u for u in range(len(h)) if u == v or a[v, u] != 0]
@@ -243,15 +245,15 @@ class SlowPDGNN(SlowReplay):
         added = torch.zeros(len(self.labels) - before)
         self.head_bias = torch.cat([self.head_bias.detach(), added]).requires_grad_()
 
-    def embedding(self, seen: Neighborhood) -> Tensor:
-        a = matrix_of(seen)
-        return (a @ a @ rows_of(seen))[: seen.seeds]
+    def embedding(self, neighborhood: Neighborhood) -> Tensor:
+        a = matrix_of(neighborhood)
+        return (a @ a @ rows_of(neighborhood))[: neighborhood.seeds]
 
     def isolated(self, x: Tensor) -> Tensor:
         return torch.relu(x @ self.first.t() + self.hidden_bias) @ self.head.t() + self.head_bias
 
-    def forward(self, seen: Neighborhood, parameters: list[Tensor] | None = None) -> Tensor:
-        return self.isolated(self.embedding(seen))
+    def forward(self, neighborhood: Neighborhood, parameters: list[Tensor] | None = None) -> Tensor:
+        return self.isolated(self.embedding(neighborhood))
 
     gradient = SlowER.gradient
 

@@ -2,13 +2,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from ocgl.evaluation.contract import batches
 from ocgl.graph import Graph
-from ocgl.models import GCN
+from ocgl.nn import GCN
 from ocgl.strategies import Learner
 from ocgl.strategies.bare import Bare
 from ocgl.streams import class_stream
-from tests.models.test_models import slow
+from ocgl.testing import batches
+from tests.nn.test_models import slow
 
 
 def test_equals_a_hand_written_adam_loop(graph: Graph) -> None:
@@ -19,8 +19,8 @@ def test_equals_a_hand_written_adam_loop(graph: Graph) -> None:
         if number == 3:
             break
         if reference is None:
-            bare.begin(5)
-            bare._grow(np.array([0, 1]))
+            bare.build(5)
+            bare.trainer.add_outputs(np.array([0, 1]))
             reference = GCN(5, 2, 7, np.random.default_rng(0))
             reference.head.grow([0, 1], np.random.default_rng(0))
             reference.load_state_dict(bare.model.state_dict())
@@ -39,7 +39,7 @@ def test_equals_a_hand_written_adam_loop(graph: Graph) -> None:
 def test_ablations_change_the_model(graph: Graph) -> None:
     for layers, hidden in ((1, 4), (2, 8), (3, 6)):
         bare = Bare(layers=layers, hidden=hidden)
-        assert bare.look.hops == layers
+        assert bare.sampling.hops == layers
         for batch in batches(Learner(bare), class_stream(graph)):
             bare.learn(batch)
         assert tuple(bare.head.weight.shape) == (6, 5 if layers == 1 else hidden)

@@ -3,14 +3,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ocgl.errors import ConfigError, NeedsStoreError, StateError, WrongLookError, WrongWidthError
-from ocgl.evaluation.contract import CHECKS, memory_stays_bounded, small_graph, taught
+from ocgl.errors import ConfigError, NeedsStoreError, StateError, WrongSamplingError, WrongWidthError
 from ocgl.graph import Batch, isolated
-from ocgl.strategies import Learner, make
-from ocgl.strategies.closed_form import ClosedForm
+from ocgl.strategies import ClosedForm, Learner, make_strategy
 from ocgl.strategies.ridge import Ridge
 from ocgl.strategies.slda import SLDA
 from ocgl.streams import class_stream
+from ocgl.testing.strategies import CHECKS, memory_stays_bounded, small_graph, taught
 from ocgl.types import DoubleArray, FloatArray, IntArray
 
 NAMES = ("slda", "ridge")
@@ -24,7 +23,7 @@ def rows(count: int = 400, width: int = 6, classes: int = 4) -> tuple[FloatArray
 
 
 def learned(name: str, x: FloatArray, y: IntArray, size: int = 7, **settings: Any) -> ClosedForm:
-    strategy = make(name, view="own", **settings)
+    strategy = make_strategy(name, view="own", **settings)
     assert isinstance(strategy, ClosedForm)
     for begin in range(0, len(x), size):
         strategy.learn(Batch(isolated(x[begin : begin + size], 0), y[begin : begin + size]))
@@ -95,14 +94,14 @@ def test_merged_shards_equal_one_pass(name: str) -> None:
     shards = [learned(name, x[i::3], y[i::3]) for i in range(3)]
     shards[0].merge(shards[1])
     shards[0].merge(shards[2])
-    shards[0].merge(make(name, view="own"))  # type: ignore[arg-type]
-    empty = make(name, view="own")
+    shards[0].merge(make_strategy(name, view="own"))  # type: ignore[arg-type]
+    empty = make_strategy(name, view="own")
     assert isinstance(empty, ClosedForm)
     empty.merge(shards[0])
     for merged in (shards[0], empty):
         np.testing.assert_allclose(by_label(merged), by_label(whole), rtol=1e-8, atol=1e-10)
     with pytest.raises(ConfigError, match="same hyperparameters"):
-        shards[0].merge(make(name, view="own", shrinkage=0.5))  # type: ignore[arg-type]
+        shards[0].merge(make_strategy(name, view="own", shrinkage=0.5))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -128,14 +127,14 @@ def test_one_example_and_constant_features_are_no_error() -> None:
 def test_memory_does_not_grow_with_the_stream_and_views_of_another_reach_are_refused(name: str) -> None:
     graph = small_graph()
     stream = class_stream(graph, batch_size=10)
-    learner = taught(make(name, fanout=4), stream)
-    again = Learner(make(name, fanout=4))
+    learner = taught(make_strategy(name, fanout=4), stream)
+    again = Learner(make_strategy(name, fanout=4))
     learner_bytes = learner.strategy.memory_bytes
     for step in stream:
         again.arrive(step.arrival)
         again.learn(step.labels)
     assert again.strategy.memory_bytes == learner_bytes
-    with pytest.raises(WrongLookError):
+    with pytest.raises(WrongSamplingError):
         learner.strategy.predict(isolated(np.ones((1, 5), np.float32), 2))
 
 
@@ -143,8 +142,8 @@ def test_memory_does_not_grow_with_the_stream_and_views_of_another_reach_are_ref
 def test_nodes_looked_at_again_count_as_they_are_now(name: str) -> None:
     stream = class_stream(small_graph(), batch_size=9)
     settings: dict[str, Any] = {"view": "own+mean1+mean2", "fanout": "all"}
-    learner = Learner(make(name, **settings, revisit=1000, buffer_size=1000))
-    again = Learner(make(name, **settings))
+    learner = Learner(make_strategy(name, **settings, revisit=1000, buffer_size=1000))
+    again = Learner(make_strategy(name, **settings))
     for step in stream:
         learner.arrive(step.arrival)
         learner.learn(step.labels)
@@ -159,25 +158,25 @@ def test_nodes_looked_at_again_count_as_they_are_now(name: str) -> None:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_contract_holds_with_nodes_looked_at_again(name: str, check: Any) -> None:
-    check(lambda: make(name, revisit=3, buffer_size=8), small_graph())
+    check(lambda: make_strategy(name, revisit=3, buffer_size=8), small_graph())
 
 
-def test_sums_of_another_view_are_refused() -> None:
+def test_moments_of_other_features_are_refused() -> None:
     x, y = rows()
     with pytest.raises(WrongWidthError):
         learned("slda", x, y, project=3).merge(learned("slda", x[:, :5], y, project=3))
     state = learned("slda", x, y, project=3).state()
     for other in ({"view": "mean1"}, {"project": 2}, {"seed": 1}):
-        fresh = make("slda", **{"view": "own", "project": 3} | other)  # type: ignore[arg-type]
-        with pytest.raises(StateError, match="another view"):
+        fresh = make_strategy("slda", **{"view": "own", "project": 3} | other)  # type: ignore[arg-type]
+        with pytest.raises(StateError, match="other features"):
             fresh.load_state(state)
         assert len(fresh.labels) == 0
-    make("slda", view="own", project=3, shrinkage=0.3).load_state(state)
+    make_strategy("slda", view="own", project=3, shrinkage=0.3).load_state(state)
 
 
 @pytest.mark.parametrize("revisit", [3, 5, 20])
 def test_rows_that_wait_to_be_taken_back_have_their_place(revisit: int) -> None:
-    memory_stays_bounded(lambda: make("slda", revisit=revisit, buffer_size=30), small_graph())
+    memory_stays_bounded(lambda: make_strategy("slda", revisit=revisit, buffer_size=30), small_graph())
 
 
 def test_looking_again_needs_the_store() -> None:

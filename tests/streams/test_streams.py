@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocgl.datasets import load
+from ocgl.datasets import load_dataset
 from ocgl.errors import BeyondPrefixError, ConfigError, StreamError, UnknownNameError
 from ocgl.graph import Graph
 from ocgl.streams import NONE, TEST, TRAIN, VALIDATION, Stream, class_stream, make_stream
@@ -29,9 +29,9 @@ def test_every_node_arrives_once_and_every_training_node_is_taught_once(graph: G
     stream = make_stream(graph, kind, batch_size=4, batching=batching)
     assert len(arrivals(stream)) == len(set(arrivals(stream))) == len(stream.order)
     assert sorted(taught(stream)) == sorted(stream.held_out(TRAIN).tolist())
-    seen: set[int] = set()
+    neighborhood: set[int] = set()
     for step in stream:
-        seen |= set(step.ids.tolist())
+        neighborhood |= set(step.ids.tolist())
         if step.labels is not None:
             assert set(step.labels.ids.tolist()) <= set(step.ids.tolist())  # labels come with their node
             assert (step.labels.labels >= 0).all()
@@ -57,9 +57,9 @@ def test_classes_of_a_batch_are_its_task_s(graph: Graph) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_visible_neighbours_are_those_that_have_arrived(graph: Graph, kind: str) -> None:
-    from ocgl.graph import Store
+    from ocgl.graph import GraphStore
 
-    stream, store = make_stream(graph, kind, batch_size=7), Store()
+    stream, store = make_stream(graph, kind, batch_size=7), GraphStore()
     for step in stream:
         store.arrive(step.arrival)
         for v in store.ids.tolist():
@@ -332,11 +332,11 @@ def test_without_a_test_share_no_test_nodes_are_needed(graph: Graph) -> None:
     ],
 )
 def test_task_counts_on_the_real_labels(data_root: Path, name: str, kind: str, tasks: int) -> None:
-    stream = make_stream(load(name, data_root, structure_only=True), kind, batch_size=50)
+    stream = make_stream(load_dataset(name, data_root, structure_only=True), kind, batch_size=50)
     assert stream.tasks == tasks
     assert all((stream.scored[stream.held_out(role)] == j).any() for role in (VALIDATION, TEST) for j in range(tasks))
 
 
 def test_years_without_a_test_node_stay_allowed(data_root: Path) -> None:
-    graph = load("arxiv", data_root, structure_only=True)
+    graph = load_dataset("arxiv", data_root, structure_only=True)
     assert make_stream(graph, "time", ti_bins="equal_timestamps", batch_size=50).tasks == 8

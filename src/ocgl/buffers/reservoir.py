@@ -1,4 +1,4 @@
-"""Vitter's Algorithm R: a uniform sample of everything offered so far, in a fixed number of slots."""
+"""Reservoir sampling (Vitter's Algorithm R): a uniform sample of all items offered so far."""
 
 import numpy as np
 
@@ -8,7 +8,11 @@ from ocgl.types import IntArray
 
 
 class Reservoir:
-    """Decides which slot an offered item gets; what an item is, the buffer built on it knows.
+    """Assigns offered items to slots. It stores no items; the buffer that uses it does.
+
+    Args:
+        capacity: number of slots.
+        rng: generator of the slots.
 
     >>> Reservoir(2, np.random.default_rng(0)).offer(2).tolist()
     [0, 1]
@@ -23,26 +27,27 @@ class Reservoir:
         return min(self.offered, self.capacity)
 
     def offer(self, count: int) -> IntArray:
-        """Give the slots for that many more items, in order; -1 for one that is not kept.
+        """Return the slot of each of the next `count` items, in order; -1 for an item that is not stored.
 
-        The n-th item offered goes to the next free slot, or to slot j drawn from 0..n-1 if j is a slot.
+        Item n (from 1) fills slot n - 1 while there are free slots; later, j is drawn from 0..n-1, and the item
+        replaces the one in slot j if j < capacity.
         """
-        place = np.arange(self.offered, self.offered + count)
+        slots = np.arange(self.offered, self.offered + count)
         self.offered += count
-        late = np.nonzero(place >= self.capacity)[0]
+        late = np.nonzero(slots >= self.capacity)[0]
         if len(late):
-            place[late] = self._rng.integers(place[late] + 1)
-        return np.where(place < self.capacity, place, -1)
+            slots[late] = self._rng.integers(slots[late] + 1)
+        return np.where(slots < self.capacity, slots, -1)
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
-        """Give up to `count` distinct filled slots, uniformly."""
+        """Draw up to `count` distinct filled slots, uniformly without replacement."""
         return rng.choice(len(self), size=min(count, len(self)), replace=False, shuffle=False).astype(np.int64)
 
     def state(self) -> State:
-        """Give the count and the generator."""
+        """Return the number of offered items and the state of the generator."""
         return State({}, {"offered": self.offered, "rng": state_of(self._rng)})
 
     def load_state(self, state: State) -> None:
-        """Take the count and the generator."""
+        """Restore the number of offered items and the state of the generator."""
         self.offered = int(state.facts["offered"])
         restore(self._rng, state.facts["rng"])

@@ -1,23 +1,24 @@
-"""A reservoir of nodes to look at again, each with what was learned of it last."""
+"""A reservoir of nodes to sample again, each with the features that were last learned of it."""
 
 import numpy as np
 
 from ocgl.buffers.reservoir import Reservoir
+from ocgl.rng import generator
 from ocgl.state import State
 from ocgl.types import AnyArray, FloatArray, IntArray
 
 
 class RevisitBuffer:
-    """Keeps the ids, labels and last features of a uniform sample of the nodes offered, and goes round them.
+    """Keeps ids, labels and last features of a uniform sample of the nodes it was offered, and visits them in turn.
 
-    >>> buffer = RevisitBuffer(2, 1, np.random.default_rng(0))
+    >>> buffer = RevisitBuffer(2, 1, seed=0)
     >>> buffer.offer(np.array([7, 8]), np.ones((2, 1), np.float32), np.array([0, 1]))
     >>> buffer.ids[buffer.turn(3)].tolist(), buffer.ids[buffer.turn(1)].tolist()
     ([7, 8], [7])
     """
 
-    def __init__(self, capacity: int, width: int, rng: np.random.Generator) -> None:
-        self._slots = Reservoir(capacity, rng)
+    def __init__(self, capacity: int, width: int, seed: int) -> None:
+        self._slots = Reservoir(capacity, generator(seed, "buffer"))
         self._next = 0
         self.ids: IntArray = np.zeros(capacity, np.int64)
         self.labels: IntArray = np.zeros(capacity, np.int64)
@@ -25,6 +26,11 @@ class RevisitBuffer:
 
     def __len__(self) -> int:
         return len(self._slots)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes held."""
+        return len(self)
 
     @property
     def nbytes(self) -> int:
@@ -39,21 +45,21 @@ class RevisitBuffer:
             self.ids[slot], self.labels[slot], self.rows[slot] = ids[item], labels[item], rows[item]
 
     def turn(self, count: int) -> IntArray:
-        """Give the next slots in turn, each at most once."""
+        """Return the next slots in turn, each at most once."""
         held = len(self)
         slots = (self._next + np.arange(min(count, held))) % max(held, 1)
         self._next = int(self._next + len(slots)) % max(held, 1)
         return slots
 
     def state(self) -> State:
-        """Give the nodes in use and whose turn it is."""
+        """Return the nodes in use and the slot whose turn it is."""
         used = len(self)
         arrays: dict[str, AnyArray] = {"ids": self.ids[:used].copy(), "labels": self.labels[:used].copy()}
         state = State(arrays | {"rows": self.rows[:used].copy()}, {"next": self._next})
         return state.include("slots", self._slots.state())
 
     def load_state(self, state: State) -> None:
-        """Take nodes and whose turn it is."""
+        """Take nodes and the slot whose turn it is."""
         self._slots.load_state(state.part("slots"))
         self._next = int(state.facts["next"])
         for name in ("ids", "labels", "rows"):

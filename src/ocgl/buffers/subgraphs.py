@@ -1,22 +1,29 @@
 """A reservoir of small subgraphs with the features of their nodes, frozen when they are stored."""
 
+from typing import Literal
+
 import numpy as np
 
 from ocgl.buffers.reservoir import Reservoir
-from ocgl.graph import Look, Neighborhood
-from ocgl.graph.features import FixedTable
+from ocgl.errors import NeedsStoreError
+from ocgl.graph import Batch, Cost, Neighborhood, NeighborSampling
+from ocgl.graph._kernels.sparsify import Sparsified, local_adjacency, sparsify, subgraph_bound
+from ocgl.graph.features import FixedTable, dense
 from ocgl.graph.neighborhood import touched, weigh
-from ocgl.graph.sparsify import Sparsified
 from ocgl.kernels import kernel
+from ocgl.rng import generator, key, restore, state_of
 from ocgl.state import State
 from ocgl.types import AnyArray, BoolArray, FloatArray, IntArray, PositionArray
+
+Source = Literal["graph", "batch"]
+"""Where subgraphs are cut out: the store's graph, or what was sampled around the batch."""
 
 
 @kernel
 def _union(
     slots: IntArray, ring: PositionArray, joined: BoolArray, hops: int
 ) -> tuple[PositionArray, IntArray, IntArray, PositionArray, IntArray]:
-    """Lay stored subgraphs side by side, ring by ring; gives nodes, sizes, indptr, indices and degrees."""
+    """Lay stored subgraphs side by side, ring by ring; return nodes, sizes, indptr, indices and degrees."""
     most = ring.shape[1]
     local = np.full((len(slots), most), -1, np.int32)
     nodes = np.empty(len(slots) * most, np.int32)
@@ -51,11 +58,33 @@ def _union(
 
 
 class SubgraphBuffer:
-    """Holds as many subgraphs of at most 1 + b1 + b2 nodes as fit a capacity counted in nodes, in the worst case."""
+    """Keeps sparsified subgraphs around a uniform sample of the labelled nodes it was offered.
 
-    def __init__(self, capacity: int, budget: tuple[int, int], width: int, rng: np.random.Generator) -> None:
+    A subgraph has at most 1 + b1 + b2 nodes. All of them count against the capacity: a buffer of M nodes holds
+    M // (1 + b1 + b2) subgraphs.
+
+    Args:
+        capacity: how many nodes fit.
+        budget: (b1, b2), the most first-hop and second-hop nodes of a subgraph.
+        width: number of features.
+        sampling: hops and weights of the neighbourhoods that the network expects.
+        source: `graph` cuts subgraphs out of the store, `batch` out of the batch's own neighbourhood.
+        seed: seed of the reservoir, the draws and the cuts.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        budget: tuple[int, int],
+        width: int,
+        sampling: NeighborSampling,
+        source: Source,
+        seed: int,
+    ) -> None:
+        self._budget, self._sampling, self._source = budget, sampling, source
         self._most = 1 + sum(budget)
-        self._slots = Reservoir(capacity // self._most, rng)
+        self._slots = Reservoir(capacity // self._most, generator(seed, "buffer"))
+        self._draws, self._cuts = generator(seed, "replay"), generator(seed, "sparsify")
         shape = (self._slots.capacity, self._most)
         self._rows = np.zeros((*shape, width), np.float32)
         self._joined = np.zeros((*shape, self._most), np.bool_)
@@ -67,7 +96,7 @@ class SubgraphBuffer:
 
     @property
     def nodes(self) -> int:
-        """How many nodes are held."""
+        """Number of nodes held."""
         return int((self._ring[: len(self)] >= 0).sum())
 
     @property
@@ -75,12 +104,27 @@ class SubgraphBuffer:
         """Bytes held."""
         return self._rows.nbytes + self._joined.nbytes + self._ring.nbytes + self._labels.nbytes
 
-    def offer(self, count: int) -> IntArray:
-        """Decide where that many more subgraphs go, -1 for nowhere: rejected ones need not be built."""
-        return self._slots.offer(count)
+    def offer_batch(self, batch: Batch) -> None:
+        """Offer each labelled node of a batch once; only subgraphs that are kept are cut out."""
+        seeds = np.nonzero(batch.known)[0]
+        for seed, slot in zip(seeds.tolist(), self._slots.offer(len(seeds)).tolist(), strict=True):
+            if slot >= 0:
+                subgraph, positions = self._cut(batch, seed)
+                rows = dense(batch.neighborhood.table.take(positions))
+                self._put(slot, subgraph, rows, int(batch.labels[seed]))
 
-    def put(self, slot: int, subgraph: Sparsified, rows: FloatArray, label: int) -> None:
-        """Store a subgraph."""
+    def _cut(self, batch: Batch, seed: int) -> tuple[Sparsified, PositionArray]:
+        """Return a subgraph around a seed, and the positions of its nodes in the table of features."""
+        neighborhood, drawn = batch.neighborhood, key(self._cuts)
+        if self._source == "graph":
+            if batch.store is None:
+                raise NeedsStoreError("subgraphs are cut out of the store: set source=batch to do without")
+            found = batch.store.subgraph(int(neighborhood.nodes[seed]), self._budget, drawn)
+            return found, found.nodes
+        found = sparsify(local_adjacency(neighborhood), seed, self._budget, drawn)
+        return found, neighborhood.nodes[found.nodes]
+
+    def _put(self, slot: int, subgraph: Sparsified, rows: FloatArray, label: int) -> None:
         size = len(subgraph.nodes)
         self._rows[slot, :size] = rows
         self._joined[slot] = False
@@ -89,21 +133,22 @@ class SubgraphBuffer:
         self._ring[slot, :size] = subgraph.ring
         self._labels[slot] = label
 
-    def draw(self, count: int, look: Look, rng: np.random.Generator) -> tuple[Neighborhood, IntArray] | None:
-        """Give up to `count` distinct subgraphs side by side, their centres as seeds, and the centres' labels."""
-        slots = self._slots.draw(count, rng)
+    def draw_nodes(self, count: int) -> tuple[Neighborhood, IntArray] | None:
+        """Draw up to `count` distinct subgraphs, side by side, their centres as seeds; None while it is empty."""
+        slots = self._slots.draw(count, self._draws)
         if not len(slots):
             return None
-        nodes, sizes, indptr, indices, degrees = _union(slots, self._ring, self._joined, look.hops)
-        given = degrees if look.norm == "sym" else None
-        edge, own = weigh(look, sizes, indptr, indices, given)
+        sampling = self._sampling
+        nodes, sizes, indptr, indices, degrees = _union(slots, self._ring, self._joined, sampling.hops)
+        given = degrees if sampling.norm == "sym" else None
+        weights = weigh(sampling, sizes, indptr, indices, given)
         table = FixedTable(self._rows.reshape(-1, self._rows.shape[2]))
         cost = touched(table, nodes, indptr)
-        seen = Neighborhood(tuple(sizes.tolist()), indptr, indices, edge, own, nodes, table, cost, look.norm)
-        return seen, self._labels[slots]
+        shape = tuple(sizes.tolist())
+        return Neighborhood(shape, indptr, indices, *weights, nodes, table, cost, sampling.norm), self._labels[slots]
 
     def state(self) -> State:
-        """Give the subgraphs in use and the reservoir's state."""
+        """Return the subgraphs in use and the generators."""
         used = len(self)
         arrays: dict[str, AnyArray] = {
             "rows": self._rows[:used].copy(),
@@ -111,11 +156,22 @@ class SubgraphBuffer:
             "ring": self._ring[:used].copy(),
             "labels": self._labels[:used].copy(),
         }
-        return State(arrays).include("slots", self._slots.state())
+        facts = {"draws": state_of(self._draws), "cuts": state_of(self._cuts)}
+        return State(arrays, facts).include("slots", self._slots.state())
 
     def load_state(self, state: State) -> None:
-        """Take subgraphs and the reservoir's state."""
+        """Take subgraphs and generators."""
         self._slots.load_state(state.part("slots"))
+        restore(self._draws, state.facts["draws"])
+        restore(self._cuts, state.facts["cuts"])
         for name, held in (("rows", self._rows), ("joined", self._joined), ("ring", self._ring)):
             held[: len(self)] = state.arrays[name]
         self._labels[: len(self)] = state.arrays["labels"]
+
+
+def offer_bound(budget: tuple[int, int], source: Source, nodes: int, row_bytes: int) -> Cost:
+    """Return the most that `SubgraphBuffer.offer_batch` reads from the store for a batch of `nodes` nodes."""
+    if source == "batch":
+        return Cost()
+    bound = subgraph_bound(budget, row_bytes)
+    return Cost(nodes * bound.nodes, nodes * bound.edges, nodes * bound.bytes)

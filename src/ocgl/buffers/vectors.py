@@ -1,17 +1,25 @@
-"""A reservoir of labelled feature vectors."""
+"""A reservoir of labelled vectors."""
 
 import numpy as np
 
 from ocgl.buffers.reservoir import Reservoir
+from ocgl.rng import generator, restore, state_of
 from ocgl.state import State
 from ocgl.types import AnyArray, FloatArray, IntArray
 
 
 class VectorBuffer:
-    """Keeps (z, y) of a uniform sample of the nodes offered, each as it was when offered."""
+    """Keeps (z, y) of a uniform sample of the vectors it was offered, each as it was when it came.
 
-    def __init__(self, capacity: int, width: int, rng: np.random.Generator) -> None:
-        self._slots = Reservoir(capacity, rng)
+    Args:
+        capacity: how many vectors fit.
+        width: length of a vector.
+        seed: seed of the reservoir and of the draws.
+    """
+
+    def __init__(self, capacity: int, width: int, seed: int) -> None:
+        self._slots = Reservoir(capacity, generator(seed, "buffer"))
+        self._draws = generator(seed, "replay")
         self._vectors = np.zeros((capacity, width), np.float32)
         self._labels = np.zeros(capacity, np.int64)
 
@@ -20,7 +28,7 @@ class VectorBuffer:
 
     @property
     def nodes(self) -> int:
-        """How many nodes are held."""
+        """Number of nodes held."""
         return len(self)
 
     @property
@@ -35,19 +43,20 @@ class VectorBuffer:
             self._vectors[slots[item]] = vectors[item]
             self._labels[slots[item]] = labels[item]
 
-    def draw(self, count: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
-        """Give up to `count` distinct items, uniformly."""
-        slots = self._slots.draw(count, rng)
+    def draw(self, count: int) -> tuple[FloatArray, IntArray]:
+        """Draw up to `count` distinct vectors uniformly, with their labels."""
+        slots = self._slots.draw(count, self._draws)
         return self._vectors[slots], self._labels[slots]
 
     def state(self) -> State:
-        """Give the items in use and the reservoir's state."""
+        """Return the vectors in use and the generators."""
         used = len(self)
         arrays: dict[str, AnyArray] = {"vectors": self._vectors[:used].copy(), "labels": self._labels[:used].copy()}
-        return State(arrays).include("slots", self._slots.state())
+        return State(arrays, {"draws": state_of(self._draws)}).include("slots", self._slots.state())
 
     def load_state(self, state: State) -> None:
-        """Take items and the reservoir's state."""
+        """Take vectors and generators."""
         self._slots.load_state(state.part("slots"))
+        restore(self._draws, state.facts["draws"])
         self._vectors[: len(self)] = state.arrays["vectors"]
         self._labels[: len(self)] = state.arrays["labels"]

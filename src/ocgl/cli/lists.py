@@ -40,27 +40,27 @@ def expansion(
     hops: Annotated[str, typer.Option(help="Numbers of hops, with commas.")] = "1,2",
     fanout: Annotated[int, typer.Option(help="Neighbours per node under the cap.")] = 10,
     stream: Annotated[str, typer.Option(help="class, time, domain, task, blurry or iid.")] = "class",
-    settings: Annotated[list[str] | None, typer.Option("--set", help="Stream option key=value.")] = None,
+    overrides: Annotated[list[str] | None, typer.Option("--set", help="Stream option key=value.")] = None,
     out: Annotated[Path, typer.Option(help="Figure to draw (.png or .pdf); the series go beside it as .csv.")] = Path(
         "expansion.png"
     ),
     data_root: DataRoot = None,
 ) -> None:
     """Measure and draw how many nodes a batch would see, with and without the cap (Figure 2 of the paper)."""
-    from ocgl.benchmark.config import defaults_of, parse_setting
-    from ocgl.benchmark.expansion import expansion as measure
-    from ocgl.benchmark.expansion import parse_hops
-    from ocgl.datasets import load
-    from ocgl.report import figures
-    from ocgl.report.terminal import expansion_table
+    from ocgl.datasets import load_dataset
+    from ocgl.experiments.config import defaults_of, parse_override
+    from ocgl.experiments.expansion import expansion as measure
+    from ocgl.experiments.expansion import parse_hops
+    from ocgl.reporting import figures
+    from ocgl.reporting.terminal import expansion_table
     from ocgl.streams import make_stream
 
     depths = parse_hops(hops)
     if out.suffix not in (".png", ".pdf", ".svg"):
         raise ConfigError(f"--out {out}: a figure is a .png, .pdf or .svg file")
-    options: Json = {"batch_size": defaults_of(dataset).batch_size} | dict(map(parse_setting, settings or ()))
+    options: Json = {"batch_size": defaults_of(dataset).batch_size} | dict(map(parse_override, overrides or ()))
     with console.status("measuring"):
-        graph = load(dataset, data_root, structure_only=True)
+        graph = load_dataset(dataset, data_root, structure_only=True)
         if graph.classes == 0:  # no labels: batches are drawn from all nodes alike
             graph = replace(graph, y=np.zeros(graph.nodes, np.int64))
             options = {"classes_per_task": 1} | options
@@ -76,8 +76,8 @@ def strategies(
     grids: Annotated[bool, typer.Option("--grids", help="Show search spaces instead (Table 11, and ours).")] = False,
 ) -> None:
     """List the strategies and their hyperparameters."""
-    from ocgl.benchmark.tuning import configurations, grid_of
-    from ocgl.strategies import find, make, names
+    from ocgl.experiments.tuning import configurations
+    from ocgl.strategies import find, make_strategy, names
 
     table = Table(title="strategies", title_justify="left")
     heads = ("search space", "configurations") if grids else ("hyperparameters with defaults", "reference")
@@ -85,10 +85,10 @@ def strategies(
         table.add_column(column)
     for name in names():
         if grids:
-            lines = [f"{key}: {', '.join(map(str, values))}" for key, values in grid_of(name).items()]
-            table.add_row(name, "\n".join(lines), str(len(configurations(grid_of(name)))))
+            lines = [f"{key}: {', '.join(map(str, values))}" for key, values in find(name).grid.items()]
+            table.add_row(name, "\n".join(lines), str(len(configurations(find(name).grid))))
         else:
-            values = ", ".join(f"{key}={value}" for key, value in make(name).hyperparameters().items())
+            values = ", ".join(f"{key}={value}" for key, value in make_strategy(name).hyperparameters().items())
             table.add_row(name, values, find(name).reference)
     console.print(table)
 
@@ -96,19 +96,19 @@ def strategies(
 @app.command()
 def check(
     strategy: Annotated[str, typer.Argument(help="A strategy's name, or path/to/file.py:Class.")],
-    settings: Annotated[list[str] | None, typer.Option("--set", help="Hyperparameter key=value.")] = None,
+    overrides: Annotated[list[str] | None, typer.Option("--set", help="Hyperparameter key=value.")] = None,
 ) -> None:
     """Check that a strategy does what every strategy must (the contract)."""
-    from ocgl.benchmark.config import parse_setting
-    from ocgl.evaluation.contract import CHECKS, ContractError, small_graph
-    from ocgl.strategies import make
+    from ocgl.experiments.config import parse_override
+    from ocgl.strategies import make_strategy
+    from ocgl.testing import CHECKS, ContractError, small_graph
 
-    values = dict(map(parse_setting, settings or ()))
-    make(strategy, **values)
+    values = dict(map(parse_override, overrides or ()))
+    make_strategy(strategy, **values)
     failed = 0
     for one in CHECKS:
         try:
-            one(lambda: make(strategy, seed=3, **values), small_graph())
+            one(lambda: make_strategy(strategy, seed=3, **values), small_graph())
             verdict = "[green]holds[/green]"
         except ContractError as error:
             verdict, failed = f"[red]fails[/red]: {error}", failed + 1

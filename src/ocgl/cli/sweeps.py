@@ -14,7 +14,7 @@ from ocgl.cli.common import DataRoot, Log, app, console, errors
 from ocgl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ocgl.benchmark import Tally
+    from ocgl.experiments import SweepStatus
 
 
 @app.command()
@@ -41,18 +41,17 @@ def bench(
     data_root: DataRoot = None,
 ) -> None:
     """Tune every method on the first tasks, then run the chosen configurations with every seed."""
-    from ocgl import benchmark
-    from ocgl.benchmark import loggers
-    from ocgl.benchmark.executors import LocalExecutor, make_executor
-    from ocgl.benchmark.results import Results
-    from ocgl.report.terminal import bench_table, standing_table
+    from ocgl.experiments import ResultStore, Sweep, finished, loggers, run_sweep
+    from ocgl.experiments.config import parse_override
+    from ocgl.experiments.executors import LocalExecutor, make_executor
+    from ocgl.reporting.terminal import bench_table, status_table
     from ocgl.strategies import names
 
     chosen = tuple(names() if strategies == "all" else strategies.split(","))
     sizes = tuple(part for part in buffers.split(",") if part)
     parts = tuple(settings.split(","))
-    rest = (eval_every, tuple(override or ()), data_root, select_at, halving, grids)
-    sweep = benchmark.Sweep(dataset, chosen, out, stream, parts, profile, seeds, sizes, *rest)
+    rest = (eval_every, dict(map(parse_override, override or ())), data_root, select_at, halving, grids)
+    sweep = Sweep(dataset, chosen, out, stream, parts, profile, seeds, sizes, *rest)
     sweep.groups()
     logs = [loggers.make_logger(text) for text in log or ()]
     counts = ", ".join(f"{group.strategy} {len(sweep.grid(group))}" for group in sweep.groups())
@@ -60,23 +59,23 @@ def bench(
     with make_executor(workers, cluster) as pool, Live(console=console, transient=True) as live:
         begin = time.monotonic()
 
-        def watch(tally: "Tally") -> None:
-            live.update(standing_table(tally, time.monotonic() - begin))
+        def watch(status: "SweepStatus") -> None:
+            live.update(status_table(status, time.monotonic() - begin))
 
         try:
-            tally = benchmark.carry_out(sweep, pool, watch, budget_minutes)
+            status = run_sweep(sweep, pool, watch, budget_minutes)
         except KeyboardInterrupt:
             if isinstance(pool, LocalExecutor):
                 pool.stop()
             raise ConfigError(f"stopped; what is finished is in {out}, the same command continues") from None
-    for failure in tally.failed:
+    for failure in status.failed:
         errors.print(failure, markup=False)
-    runs = benchmark.finished(sweep)
+    runs = finished(sweep)
     for logger in logs:
         for result in runs:
-            loggers.log_kept(logger, Results(out), result)
+            loggers.log_stored(logger, ResultStore(out), result)
     console.print(bench_table(runs))
-    if tally.failed:
+    if status.failed:
         raise typer.Exit(1)
 
 
@@ -90,12 +89,12 @@ def results(
     pack: Annotated[bool, typer.Option(help="First put all directories into two Parquet files.")] = False,
 ) -> None:
     """List finished runs."""
-    from ocgl.benchmark.results import COLUMNS, Results
+    from ocgl.experiments.result_store import COLUMNS, ResultStore
 
     if pack:
-        Results(folder).pack()
+        ResultStore(folder).pack()
     asked = {"strategy": strategy, "dataset": dataset, "setting": setting}
-    rows = Results(folder).rows(**{key: value for key, value in asked.items() if value is not None})
+    rows = ResultStore(folder).rows(**{key: value for key, value in asked.items() if value is not None})
     if form == "json":
         typer.echo(json.dumps(rows, indent=1))
     elif form == "csv":
@@ -117,17 +116,17 @@ def _cell(value: object) -> str:
 @app.command()
 def verify(
     folder: Annotated[Path, typer.Argument(help="What `ocgl bench` kept.")],
-    each: Annotated[int, typer.Option(help="Runs, and trials, of each method that are computed again.")] = 1,
-    adopt: Annotated[bool, typer.Option(help="Let what is proven equal stand for the present code.")] = False,
+    each: Annotated[int, typer.Option(help="Runs, and trials, of each method to re-run.")] = 1,
+    adopt: Annotated[bool, typer.Option(help="Mark verified results as valid for this version.")] = False,
     workers: Annotated[int, typer.Option(help="Processes on this machine, one thread each.")] = os.cpu_count() or 1,
     data_root: DataRoot = None,
 ) -> None:
-    """Compute a part of what other code has kept again, and say whether it is bit-equal."""
-    from ocgl.benchmark import verify as checking
-    from ocgl.benchmark.executors import LocalExecutor
-    from ocgl.benchmark.results import Results
+    """Re-run a sample of stored results and check that they are bit-equal."""
+    from ocgl.experiments import verify as checking
+    from ocgl.experiments.executors import LocalExecutor
+    from ocgl.experiments.result_store import ResultStore
 
-    if not any(Results(folder)):
+    if not any(ResultStore(folder)):
         raise ConfigError(f"{folder} holds no results")
     verdicts = []
     with LocalExecutor(workers) as pool:
@@ -135,11 +134,11 @@ def verify(
             verdicts.append(verdict)
             said = "bit-equal" if verdict.holds else f"[red]DIFFERENT[/red]: {', '.join(verdict.different)}"
             count = len(verdict.equal) + len(verdict.different)
-            console.print(f"{' '.join(verdict.place)}: {count} of {len(verdict.kept)} again, {said}", soft_wrap=True)
+            console.print(f"{' '.join(verdict.group)}: {count} of {len(verdict.stored)} re-run, {said}", soft_wrap=True)
     if not verdicts:
-        console.print("nothing to compare: all that is kept is of the present code")
+        console.print("nothing to check: all stored results are of the present code")
     if adopt:
-        console.print(f"{checking.adopt(folder, verdicts, data_root)} results now stand for the present code")
+        console.print(f"{checking.adopt(folder, verdicts, data_root)} results are now marked as valid for this version")
     raise typer.Exit(0 if all(verdict.holds for verdict in verdicts) else 1)
 
 
@@ -152,13 +151,15 @@ def report(
     data_root: DataRoot = None,
 ) -> None:
     """Turn finished runs into one self-contained page, and into tables and figures for a paper."""
-    from ocgl.report.collect import collect
-    from ocgl.report.export import write_export
-    from ocgl.report.page import measure_expansions, write_report
+    from ocgl.experiments.expansion import expansions_of
+    from ocgl.reporting.collect import collect
+    from ocgl.reporting.export import write_export
+    from ocgl.reporting.page import write_report
 
     with console.status("reading"):
         benches = collect(folders)
-        found, missing = measure_expansions(benches, data_root) if expansion else ({}, [])
+        configs = {bench.key: bench.entries[0].runs[0].config for bench in benches} if expansion else {}
+        found, missing = expansions_of(configs, data_root)
         write_report(benches, out, found)
         written = write_export(benches, export, found) if export is not None else []
     for line in missing:
@@ -174,14 +175,15 @@ def reproduce(
     folder: Annotated[Path, typer.Option("--out", help="What `ocgl bench` kept.")],
     data_root: DataRoot = None,
 ) -> None:
-    """Run a kept run again and say whether it is bit-equal."""
-    from ocgl import benchmark
-    from ocgl.benchmark.results import Results, bit_equal
+    """Re-run a stored run and check that it is bit-equal."""
+    from ocgl.experiments import ResultStore, RunResult, make_experiment, stream_of
+    from ocgl.experiments.results import bit_equal
 
-    kept = Results(folder).get(run_id)
-    config = benchmark.RunConfig.model_validate(kept["config"])
+    stored = ResultStore(folder).get(run_id)
+    if not isinstance(stored, RunResult):
+        raise ConfigError(f"{stored.id} is a {stored.kind}, not a run")
     with console.status("running"):
-        again = benchmark.run_of(config, benchmark.stream_of(config, data_root)).finish()
-    equal = bit_equal(json.loads(json.dumps(again)), kept)
-    console.print(f"{kept['id']} ({kept['strategy']} on {kept['dataset']}): {'bit-equal' if equal else 'DIFFERENT'}")
+        again = make_experiment(stored.config, stream_of(stored.config, data_root)).finish()
+    equal = bit_equal(again, stored)
+    console.print(f"{stored.id} ({stored.strategy} on {stored.dataset}): {'bit-equal' if equal else 'DIFFERENT'}")
     raise typer.Exit(0 if equal else 1)

@@ -1,39 +1,42 @@
-"""Where graphs come from: one file per source, one registry."""
+"""Datasets: one module per source, and one registry."""
 
 from os import PathLike
 from pathlib import Path
 
-from ocgl.datasets import digits, loading, own, paths, sbm
-from ocgl.datasets.catalogue import Entry, catalogue
+from ocgl.datasets import digits, loading, npz, paths, sbm
+from ocgl.datasets.catalogue import DatasetInfo, catalogue
 from ocgl.datasets.paths import cache_root, data_root
 from ocgl.datasets.pyg import from_pyg
 from ocgl.datasets.registry import SPECS
 from ocgl.errors import DatasetError, UnknownNameError
 from ocgl.graph import Graph
 
-__all__ = ["Entry", "cache_root", "catalogue", "data_root", "from_pyg", "load"]
+__all__ = ["DatasetInfo", "cache_root", "catalogue", "data_root", "from_pyg", "load_dataset"]
 
 
-def load(
+def load_dataset(
     name: str | PathLike[str],
     data_root: Path | None = None,
     structure_only: bool = False,
     download: bool = True,
 ) -> Graph:
-    """Give a graph by name: a dataset (see `catalogue`), `digits`, `sbm:...`, or the path of an `.npz` file.
+    """Load a graph by name.
 
-    A dataset's raw files are read from `data_root`, else from `OCGL_DATA`, else from the user's cache; missing ones
-    are downloaded, unless `download` is off or `OCGL_OFFLINE=1`. With `structure_only` the graph without features
-    serves where the raw files are missing, an `.npz` file needs no labels, and the notes say so.
+    Args:
+        name: a dataset (see `catalogue`), `digits`, `sbm:...`, or the path of an `.npz` file.
+        data_root: folder of the raw files; default: `OCGL_DATA`, else the user's cache folder.
+        structure_only: whether to accept a graph without features if the raw files are missing, and an `.npz` file
+            without labels. The graph's notes say what is missing.
+        download: whether to download missing files; `OCGL_OFFLINE=1` forbids it.
 
-    >>> load("sbm:nodes=100,edges=300,classes=4").edges
+    >>> load_dataset("sbm:nodes=100,edges=300,classes=4").edges
     300
     """
     if not isinstance(name, str | PathLike):
         kind = type(name).__name__
-        raise DatasetError(f"a dataset is a name or a path, not a {kind}; from_pyg(data) takes torch_geometric's Data")
+        raise DatasetError(f"a dataset is a name or a path, not a {kind}; from_pyg(data) converts PyG's Data")
     if isinstance(name, PathLike) or name.endswith(".npz"):
-        return own.load(Path(name).expanduser(), structure_only)
+        return npz.load(Path(name).expanduser(), structure_only)
     if name == "digits":
         return digits.load()
     if name.partition(":")[0] == "sbm":

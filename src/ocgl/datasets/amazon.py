@@ -7,5 +7,8 @@ from ocgl.datasets.spec import Parsed
 
 
 def parse(name: str, raw: Path) -> Parsed:
-    """Read `Computers/raw/amazon_electronics_computers.npz`; words are 0 or 1, a third of them 1: dense."""
+    """Read `Computers/raw/amazon_electronics_computers.npz`.
+
+    The features stay dense: a third of the binary entries are 1.
+    """
     return pyg.parsed(name, pyg.dataset("Amazon", raw.parent.parent, name="Computers"))

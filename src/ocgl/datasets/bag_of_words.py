@@ -1,7 +1,7 @@
-"""CoraFull (Bojchevski and Günnemann 2018) and Coauthor CS (Shchur et al. 2018): adjacency and words as two CSR.
+"""CoraFull (Bojchevski and Günnemann 2018) and Coauthor CS (Shchur et al. 2018): adjacency and words as CSR.
 
-torch_geometric reads these files too, but makes the word counts 0 or 1 and the rows dense (690 MB for CoraFull).
-Here the features stay as distributed, and sparse.
+torch_geometric also reads these files, but binarises the word counts and returns dense rows (690 MB for CoraFull).
+This module returns the features as distributed, and sparse.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from ocgl.types import PositionArray
 
 
 def parse(name: str, raw: Path) -> Parsed:
-    """Read the one `.npz` file in `raw`."""
+    """Read the only `.npz` file in `raw`."""
     (path,) = raw.glob("*.npz")
     with np.load(path, allow_pickle=False) as file:
         adjacency, words = (

@@ -1,7 +1,7 @@
-"""Parsed graphs as memory-mapped arrays, so that a second load costs nothing and processes share memory.
+"""Cache of parsed graphs as memory-mapped arrays: a second load is fast, and processes share memory.
 
-A cached graph is a folder of `.npy` files and a `manifest.json`. It appears in one rename when it is complete, and is
-used only while its manifest fits the source files (path, size, modification time) and the loader version.
+A cached graph is a folder of `.npy` files and a `manifest.json`. A rename publishes it when it is complete. It is
+valid while its manifest matches the source files (path, size, modification time) and the loader version.
 """
 
 import hashlib
@@ -24,20 +24,25 @@ MANIFEST = "manifest.json"
 
 
 def folder_of(name: str, key: Json) -> Path:
-    """Give the folder of a graph; `key` tells graphs of the same name apart (files' paths, parameters)."""
+    """Return the cache folder of a graph.
+
+    Args:
+        name: name of the dataset.
+        key: what distinguishes graphs of the same name, for example file paths or parameters.
+    """
     text = json.dumps(key, sort_keys=True)
     safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)
     return cache_root() / f"{safe}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def fingerprint(paths: Iterable[Path]) -> list[Json]:
-    """Tell which files, as they are now, a graph comes from."""
+    """Return the path, size and modification time of each file."""
     stats = [(path, path.stat()) for path in paths]
     return [{"path": str(path), "size": stat.st_size, "mtime_ns": stat.st_mtime_ns} for path, stat in stats]
 
 
 def manifest(folder: Path) -> Json | None:
-    """Read a cached graph's manifest, None if there is no whole one."""
+    """Return the manifest of a cached graph, None if it is missing or unreadable."""
     try:
         content = json.loads((folder / MANIFEST).read_text())
     except (OSError, ValueError):
@@ -46,7 +51,12 @@ def manifest(folder: Path) -> Json | None:
 
 
 def read(folder: Path, sources: list[Json]) -> Graph | None:
-    """Map a cached graph, None if there is none of these sources and this loader."""
+    """Return a memory-mapped graph from the cache, None if it is missing or out of date.
+
+    Args:
+        folder: folder of the cached graph.
+        sources: result of `fingerprint` for the current source files.
+    """
     content = manifest(folder)
     if content is None or content.get("loader") != LOADER_VERSION:
         return None
@@ -63,7 +73,7 @@ def _try_map(folder: Path, content: Json) -> Graph | None:
 
 
 def _map(folder: Path, content: Json) -> Graph:
-    # a plain view of the memory map: numpy.memmap itself is slow to slice, and unknown to kernels
+    # asarray drops the numpy.memmap subclass, which is slow to slice and which numba does not support
     columns = {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in content["columns"]}
     graph = Graph.from_columns(content["name"], columns, tuple(content["notes"]))
     graph.__dict__["content_hash"] = content["content_hash"]
@@ -75,13 +85,13 @@ def _writing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        text = f"the folder of parsed graphs, {cache_root()}, cannot be written ({error.strerror or error})"
-        raise CacheError(f"{text}; set OCGL_CACHE to one that can") from error
+        text = f"the cache of parsed graphs, {cache_root()}, cannot be written ({error.strerror or error})"
+        raise CacheError(f"{text}; set OCGL_CACHE to a writable folder") from error
 
 
 @contextmanager
 def scratch(prefix: str) -> Iterator[Path]:
-    """Give a new folder in the cache, gone afterwards; CacheError if there can be none."""
+    """Yield a new temporary folder in the cache and delete it afterwards; raise CacheError if it cannot be created."""
     with _writing():
         cache_root().mkdir(parents=True, exist_ok=True)
         new = Path(tempfile.mkdtemp(prefix=prefix, dir=cache_root()))
@@ -92,7 +102,13 @@ def scratch(prefix: str) -> Iterator[Path]:
 
 
 def write(folder: Path, graph: Graph, extra: Json) -> Graph:
-    """Put a graph in the cache, in the place of an older one, and give it memory-mapped."""
+    """Write a graph to the cache, replacing an older version, and return it memory-mapped.
+
+    Args:
+        folder: folder of the cached graph.
+        graph: the graph.
+        extra: further entries of the manifest.
+    """
     with scratch(f".building-{folder.name}-") as new:
         return _fill(new, folder, graph, extra)
 
@@ -116,7 +132,7 @@ def _fill(new: Path, folder: Path, graph: Graph, extra: Json) -> Graph:
 
 
 def _swap(new: Path, folder: Path) -> None:
-    # if another process was faster, its graph is as good as this one, and may be in use
+    # another process may have written the same graph first; leave it, since it may be in use
     current = manifest(folder)
     if current is not None and current == manifest(new) and _try_map(folder, current) is not None:
         return
@@ -129,10 +145,16 @@ def _swap(new: Path, folder: Path) -> None:
 
 
 def cached(name: str, key: Json, build: Callable[[], Graph]) -> Graph:
-    """Give a graph that depends on nothing but `key`: mapped, or built and put in the cache."""
+    """Return a graph from the cache, or build it and add it to the cache.
+
+    Args:
+        name: name of the graph.
+        key: parameters that determine the graph completely.
+        build: function that builds it.
+    """
     folder = folder_of(name, key)
     graph = read(folder, [])
     if graph is not None:
         return graph
-    with scratch(f".building-{folder.name}-") as new:  # before the work of building: it may fail
+    with scratch(f".building-{folder.name}-") as new:  # before the expensive build: this may fail
         return _fill(new, folder, build(), {"sources": [], "parameters": key})

@@ -1,4 +1,4 @@
-"""What there is to load, for a person to read."""
+"""List of the datasets, for display."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +11,20 @@ from ocgl.datasets.spec import Spec
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A dataset: its size as in the paper's table, and whether it can be loaded without a download.
+class DatasetInfo:
+    """Size and availability of a dataset.
 
-    `edges` are counted as `counted` says, `used` is the number of nodes after the streams drop a class, `streams`
-    gives the number of tasks by kind of stream.
+    Args:
+        name: name for `load_dataset`.
+        kind: in the paper, extra, or embedded in the package (needs no files).
+        nodes: number of nodes.
+        edges: number of edges in the paper's table, counted by the convention `counted`.
+        counted: convention for counting edges; see `spec.Convention`.
+        features: number of features.
+        classes: number of classes.
+        used: number of nodes after the streams drop a class.
+        streams: number of tasks by kind of stream.
+        on_disk: whether it loads without a download.
     """
 
     name: str
@@ -30,25 +39,28 @@ class Entry:
     on_disk: Literal["yes", "structure only", "no", "embedded"]
 
 
-def catalogue(root: Path | None = None) -> list[Entry]:
-    """List the datasets, and which of them lie below the data root.
+def catalogue(root: Path | None = None) -> list[DatasetInfo]:
+    """Return all datasets, and whether their files are on disk.
+
+    Args:
+        root: folder of the raw files; default: `OCGL_DATA`, else the user's cache folder.
 
     >>> [entry.name for entry in catalogue() if entry.kind == "extra"]
     ['coauthor-cs']
     """
     folder = data_root(root)
-    made_up = {"sbm": sbm.Parameters()} | {f"sbm:{name}": preset for name, preset in sbm.PRESETS.items()}
+    synthetic = {"sbm": sbm.Parameters()} | {f"sbm:{name}": preset for name, preset in sbm.PRESETS.items()}
     return [
-        *(_listed(spec, folder) for spec in SPECS.values()),
-        Entry("digits", "embedded", 1797, 9929, "undirected", 64, 10, 1797, {"class": 5, "time": 10}, "embedded"),
-        *(_embedded(name, settings) for name, settings in made_up.items()),
+        *(_downloadable(spec, folder) for spec in SPECS.values()),
+        DatasetInfo("digits", "embedded", 1797, 9929, "undirected", 64, 10, 1797, {"class": 5, "time": 10}, "embedded"),
+        *(_embedded(name, parameters) for name, parameters in synthetic.items()),
     ]
 
 
-def _listed(spec: Spec, root: Path) -> Entry:
+def _downloadable(spec: Spec, root: Path) -> DatasetInfo:
     size = spec.statistics
     numbers = (size.nodes, size.edges, size.counted, size.features, size.classes, spec.used)
-    return Entry(spec.name, spec.kind, *numbers, spec.streams, _on_disk(spec, root))
+    return DatasetInfo(spec.name, spec.kind, *numbers, spec.streams, _on_disk(spec, root))
 
 
 def _on_disk(spec: Spec, root: Path) -> Literal["yes", "structure only", "no"]:
@@ -57,7 +69,7 @@ def _on_disk(spec: Spec, root: Path) -> Literal["yes", "structure only", "no"]:
     return "structure only" if spec.structure_file(root).is_file() else "no"
 
 
-def _embedded(name: str, settings: sbm.Parameters) -> Entry:
-    streams = {"class": settings.classes // 2, "time": 10, "domain": sbm.DOMAINS}
-    sizes = (settings.nodes, settings.edges, "undirected", settings.width, settings.classes, settings.nodes)
-    return Entry(name, "embedded", *sizes, streams, "embedded")
+def _embedded(name: str, parameters: sbm.Parameters) -> DatasetInfo:
+    streams = {"class": parameters.classes // 2, "time": 10, "domain": sbm.DOMAINS}
+    sizes = (parameters.nodes, parameters.edges, "undirected", parameters.width, parameters.classes, parameters.nodes)
+    return DatasetInfo(name, "embedded", *sizes, streams, "embedded")

@@ -1,4 +1,4 @@
-"""Handwritten digits (the UCI test set, as scikit-learn ships it) as a graph of nearest neighbours. Needs no files."""
+"""Handwritten digits (UCI test set, as in scikit-learn) as a nearest-neighbour graph. Needs no download."""
 
 from importlib import resources
 
@@ -12,7 +12,7 @@ NOTE = "the graph joins each digit to its 8 nearest; time is the order of the ro
 
 
 def load() -> Graph:
-    """Give 1,797 digits of 8 x 8 pixels (0 to 16), each joined to its 8 nearest.
+    """Return the graph of 1,797 digits of 8 x 8 pixels (0 to 16), each connected to its 8 nearest neighbours.
 
     >>> graph = load()
     >>> graph.nodes, graph.width, graph.classes
@@ -25,10 +25,15 @@ def load() -> Graph:
 
 
 def nearest(x: AnyArray, neighbors: int) -> IntArray:
-    """Give the edges from each row of small whole numbers to its nearest rows; ties go to the lower index."""
+    """Return the edges from each row to its nearest rows, of shape [2, num_edges]; ties go to the lower index.
+
+    Args:
+        x: rows of small integers.
+        neighbors: number of neighbours of each row.
+    """
     rows = x.astype(np.float64)
     square = (rows**2).sum(1)
-    # whole numbers far below 2^53: the distances are exact, whatever the order of the sums
+    # integers far below 2^53: the distances are exact in any order of summation
     distance = (square[:, None] + square[None, :] - 2 * rows @ rows.T).astype(np.int64)
     keys = distance * len(x) + np.arange(len(x))
     np.fill_diagonal(keys, np.iinfo(np.int64).max)

@@ -14,10 +14,7 @@ LABELS = {"1": 1, "2": 0, "unknown": -1}
 
 
 def parse(name: str, raw: Path) -> Parsed:
-    """Read transactions (labels 0 licit, 1 illicit, -1 unknown) at their time steps.
-
-    The time step is `time`, not a feature.
-    """
+    """Read the transactions. Labels are 0 (licit), 1 (illicit) and -1 (unknown); the time step is not a feature."""
     import polars
 
     schema = {"id": polars.Int64, "time": polars.Int64} | {f"x{i}": polars.Float32 for i in range(_width(raw))}

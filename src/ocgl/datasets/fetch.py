@@ -1,4 +1,4 @@
-"""Find raw files on disk, or download them, and lay them out for a parser."""
+"""Finds raw files on disk or downloads them, and prepares them for a parser."""
 
 import hashlib
 import http.client
@@ -19,7 +19,7 @@ TIMEOUT = 10.0
 
 
 def sha256(path: Path) -> str:
-    """Hash a file."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -41,7 +41,7 @@ def _archive(root: Path, spec: Spec, download: Download) -> list[Path] | None:
 
 
 def local(root: Path, spec: Spec) -> dict[Path, Download] | None:
-    """Give the dataset's files on disk (unpacked, or still zipped), or None if any is missing."""
+    """Return the dataset's files on disk (unpacked or zipped), None if any is missing."""
     found: dict[Path, Download] = {}
     for download in spec.downloads:
         paths = _plain(root, spec, download) or _archive(root, spec, download)
@@ -52,7 +52,13 @@ def local(root: Path, spec: Spec) -> dict[Path, Download] | None:
 
 
 def obtain(root: Path, spec: Spec, download: bool) -> dict[Path, Download]:
-    """Give the dataset's files on disk, after downloading what is missing, or say how to get them."""
+    """Return the dataset's files on disk, after downloading missing ones.
+
+    Args:
+        root: folder of all raw files.
+        spec: the dataset.
+        download: whether to download missing files; if not, they raise DatasetMissingError.
+    """
     for item in spec.downloads:
         if _plain(root, spec, item) or _archive(root, spec, item):
             continue
@@ -69,15 +75,15 @@ def obtain(root: Path, spec: Spec, download: bool) -> dict[Path, Download]:
 
 
 def missing(root: Path, spec: Spec, item: Download, why: str) -> DatasetMissingError:
-    """Say which file is missing, where to get it and where to put it."""
+    """Return the error for a missing file, with its URL and target folder."""
     folder = root / spec.folders[0] / "raw"
     text = f"{spec.name}: {item.file} is missing ({why}). Get it from {item.url} and put it in {folder}"
     if item.holds:
         text += f" (zipped, or unpacked as {', '.join(item.holds)})"
     structure = spec.structure_file(root)
     if structure.is_file():
-        text += f". Without features the graph is there ({structure}): enough for `ocgl expansion`, and given in Python"
-        text += f" by ocgl.load({spec.name!r}, structure_only=True), but nothing can learn from it"
+        text += f". The graph without features is available ({structure}). It suffices for `ocgl expansion` but not for"
+        text += f" learning; in Python, ocgl.load_dataset({spec.name!r}, structure_only=True) loads it"
     return DatasetMissingError(text)
 
 
@@ -96,12 +102,18 @@ def _download(item: Download, target: Path) -> None:
 
 def _check_arrived(part: Path, item: Download, length: str | None) -> None:
     if length is not None and int(length) != part.stat().st_size:
-        raise DatasetCorruptError(f"{item.file} arrived truncated from {item.url}; try again")
+        raise DatasetCorruptError(f"the download of {item.file} from {item.url} is truncated; try again")
     check(part, item)
 
 
 def check(path: Path, item: Download, digest: str | None = None) -> None:
-    """Compare a downloaded file with its published size and checksum, as far as there are any."""
+    """Compare a downloaded file with its published size and checksum, where known.
+
+    Args:
+        path: the file.
+        item: the download it comes from.
+        digest: SHA-256 of the file, if already computed.
+    """
     size = path.stat().st_size
     if item.size is not None and size != item.size:
         raise DatasetCorruptError(f"{path} has {size} bytes, expected {item.size}; delete it and get {item.url} again")
@@ -111,7 +123,10 @@ def check(path: Path, item: Download, digest: str | None = None) -> None:
 
 @contextmanager
 def workspace(spec: Spec, files: dict[Path, Download]) -> Iterator[Path]:
-    """Give a temporary `<folder>/raw` that links or unpacks the files, so that parsers write nothing beside them."""
+    """Yield a temporary `<folder>/raw` with links to the files or their unpacked content.
+
+    Parsers may write there, so they never write beside the raw files.
+    """
     with scratch(f".raw-{spec.name}-") as folder:
         raw = folder / spec.folders[0] / "raw"
         raw.mkdir(parents=True)

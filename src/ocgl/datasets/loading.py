@@ -1,11 +1,11 @@
-"""Load a dataset of the registry: find or fetch its files, verify, parse, check, cache."""
+"""Loads a dataset of the registry: finds or downloads its files, verifies, parses and caches them."""
 
 import zipfile
 import zlib
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ocgl.datasets import cache, fetch, own
+from ocgl.datasets import cache, fetch, npz
 from ocgl.datasets.spec import Download, Parsed, Spec, Statistics, check_statistics
 from ocgl.errors import DatasetCorruptError, GraphError
 from ocgl.graph import Graph
@@ -25,10 +25,16 @@ UNREADABLE = (
 
 
 def load(spec: Spec, root: Path, structure_only: bool, download: bool) -> Graph:
-    """Give the graph of a dataset, memory-mapped.
+    """Return the graph of a dataset, memory-mapped.
 
-    A file without a published checksum is trusted on its first successful load: its sha256 is kept in the cache's
-    manifest, and another content under the same path is refused from then on.
+    A file without a published checksum is trusted on its first successful load. The cache's manifest stores its
+    SHA-256, and later loads refuse different content under the same path.
+
+    Args:
+        spec: the dataset.
+        root: folder of all raw files.
+        structure_only: whether to return the graph without features if the raw files are missing.
+        download: whether to download missing files.
     """
     structure = spec.structure_file(root)
     if structure_only and fetch.local(root, spec) is None and structure.is_file():
@@ -41,8 +47,8 @@ def load(spec: Spec, root: Path, structure_only: bool, download: bool) -> Graph:
 
 
 def _structure(spec: Spec, path: Path) -> Graph:
-    parsed = own.parse(spec.name, path)
-    # these files list the edges the way the paper counts them
+    parsed = npz.parse(spec.name, path)
+    # these files list the edges as the paper counts them
     expected = replace(spec.statistics, features=0, counted="raw")
     _check(parsed, expected, str(path))
     return parsed.graph
@@ -63,7 +69,7 @@ def _verified(path: Path, item: Download, trusted: str | None, folder: Path) -> 
         fetch.check(path, item, digest)
     if trusted not in (None, digest):
         text = f"{path} is not the file first loaded (sha256 {trusted}, now {digest})"
-        raise DatasetCorruptError(f"{text}; put that one back, or delete {folder} to trust this one")
+        raise DatasetCorruptError(f"{text}; restore the first file, or delete {folder} to trust the new one")
     return digest
 
 

@@ -1,4 +1,4 @@
-"""ogbn-arxiv and ogbn-products (Hu et al. 2020), from OGB's own csv.gz files."""
+"""ogbn-arxiv and ogbn-products (Hu et al. 2020), from the csv.gz files of OGB."""
 
 from pathlib import Path
 
@@ -14,11 +14,11 @@ NODES, YEARS = "num-node-list.csv.gz", "node_year.csv.gz"
 
 
 def parse(name: str, raw: Path) -> Parsed:
-    """Read `FILES`, every row a node or an edge, and the number of nodes and their years where given."""
+    """Read `FILES`, and the number of nodes and their years where present."""
     edge_index = table.read(raw / EDGES, np.int64).T
     y = _column(raw / LABELS)
     if (raw / NODES).exists() and _column(raw / NODES).tolist() != [len(y)]:
-        raise ValueError(f"{LABELS} has {len(y)} rows, {NODES} says otherwise")
+        raise ValueError(f"{LABELS} has {len(y)} rows, but {NODES} has another number of nodes")
     time = _column(raw / YEARS) if (raw / YEARS).exists() else None
     graph = Graph.from_edges(name, edge_index, y, table.read(raw / FEATURES, np.float32), time)
     return Parsed(graph, edge_index.shape[1])

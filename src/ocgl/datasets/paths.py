@@ -1,4 +1,4 @@
-"""Where raw data and parsed graphs lie on this machine."""
+"""Folders of raw data and of parsed graphs."""
 
 import os
 from pathlib import Path
@@ -9,22 +9,22 @@ def _user_cache() -> Path:
 
 
 def data_root(given: Path | None = None) -> Path:
-    """Give the folder of the raw files: the argument, else `OCGL_DATA`, else the user's cache.
+    """Return the folder of the raw files: the argument, else `OCGL_DATA`, else the user's cache folder.
 
-    Only downloads write there.
+    Only downloads write to it.
     """
     if given is not None:
         return Path(given).expanduser().absolute()
-    named = os.environ.get("OCGL_DATA")
-    return Path(named).expanduser().absolute() if named else _user_cache() / "data"
+    variable = os.environ.get("OCGL_DATA")
+    return Path(variable).expanduser().absolute() if variable else _user_cache() / "data"
 
 
 def cache_root() -> Path:
-    """Give the folder of the parsed graphs: `OCGL_CACHE`, else the user's cache."""
-    named = os.environ.get("OCGL_CACHE")
-    return Path(named).expanduser() if named else _user_cache() / "graphs"
+    """Return the folder of the parsed graphs: `OCGL_CACHE`, else the user's cache folder."""
+    variable = os.environ.get("OCGL_CACHE")
+    return Path(variable).expanduser() if variable else _user_cache() / "graphs"
 
 
 def offline() -> bool:
-    """Whether `OCGL_OFFLINE` forbids downloads."""
+    """Return whether `OCGL_OFFLINE` forbids downloads."""
     return os.environ.get("OCGL_OFFLINE", "") not in ("", "0")

@@ -1,7 +1,7 @@
-"""The datasets by name: where their files come from, and what they must hold.
+"""Registry of the datasets: their downloads and expected statistics.
 
-Checksums of the downloads were found published by at least two independent projects each, except those of Amazon
-Computer and Coauthor CS, which were taken from the files themselves; Elliptic has none and is trusted on first use.
+At least two independent projects publish each checksum, with these exceptions: those of Amazon Computer and Coauthor CS
+were computed from the files, and Elliptic has none and is trusted on first use.
 """
 
 from ocgl.datasets import amazon, bag_of_words, elliptic, ogb, reddit, roman_empire
@@ -21,7 +21,7 @@ CORAFULL = Spec(
             sha256="62e054f93be00a3dedb15b7ac15a2a07168ceab68b40bf95f54d2289d024c6bc",
         ),
     ),
-    # 65,311 entries, some of them twice: 126,842 directed edges after merging
+    # the file has 65,311 entries with duplicates: 126,842 directed edges after merging
     statistics=Statistics(19_793, 130_622, 8_710, 70, "twice raw"),
     parse=bag_of_words.parse,
     used=19_793,

@@ -1,4 +1,4 @@
-"""Made-up graphs of any size: a degree-corrected stochastic block model with class-dependent features."""
+"""Synthetic graphs of any size: a degree-corrected stochastic block model with class-dependent features."""
 
 from dataclasses import asdict, dataclass, fields, replace
 
@@ -20,12 +20,18 @@ CACHED_NODES, CACHED_EDGES = 200_000, 5_000_000
 
 @dataclass(frozen=True)
 class Parameters:
-    """What an `sbm` graph is made of; the same parameters give the same graph, bit for bit.
+    """Parameters of an `sbm` graph. The same parameters produce a bit-equal graph.
 
-    `edges` are distinct and undirected, an exact count. `homophily` is the share of edges within a class.
-    `separation` is the distance of the class means, in standard deviations of the noise; `drift` is how far they move
-    over all times, and from domain to domain, in units of `separation`. With `density` below 1 the features are
-    sparse bags of words instead of Gaussian.
+    Args:
+        nodes: number of nodes.
+        edges: exact number of distinct undirected edges.
+        classes: number of classes.
+        width: number of features.
+        homophily: fraction of edges within a class.
+        drift: how far the class means move over all times, and between domains, in units of `separation`.
+        separation: distance between class means, in standard deviations of the noise.
+        density: fraction of nonzero features; below 1 the features are sparse bags of words instead of Gaussian.
+        seed: seed of all draws.
     """
 
     nodes: int = 2_000
@@ -64,11 +70,11 @@ PRESETS: dict[str, Parameters] = {
     "roman-empire": Parameters(22_662, 32_927, 18, 300),
     "elliptic": Parameters(203_769, 234_355, 2, 165),
 }
-"""The sizes of the paper's datasets, as they are after merging edges and dropping classes."""
+"""Sizes of the paper's datasets, after merging duplicate edges and dropping classes."""
 
 
 def parameters(name: str) -> Parameters:
-    """Read `sbm`, `sbm:preset`, `sbm:key=value,...` or `sbm:preset,key=value,...`.
+    """Parse `sbm`, `sbm:preset`, `sbm:key=value,...` or `sbm:preset,key=value,...`.
 
     >>> parameters("sbm:arxiv,homophily=0.5").edges
     1157799
@@ -80,11 +86,11 @@ def parameters(name: str) -> Parameters:
         if preset not in PRESETS:
             raise UnknownNameError("sbm preset", preset, PRESETS)
         base = PRESETS[preset]
-    settings: Json = dict(_setting(part) for part in parts)
-    return replace(base, **settings)
+    changes: Json = dict(_assignment(part) for part in parts)
+    return replace(base, **changes)
 
 
-def _setting(text: str) -> tuple[str, int | float]:
+def _assignment(text: str) -> tuple[str, int | float]:
     key, _, value = (part.strip() for part in text.partition("="))
     kinds = {field.name: field.type for field in fields(Parameters)}
     if key not in kinds:
@@ -98,7 +104,7 @@ def _setting(text: str) -> tuple[str, int | float]:
 
 
 def load(name: str) -> Graph:
-    """Give the graph of a name; a large one is kept in the memory-mapped cache."""
+    """Return the graph of a name such as `sbm:nodes=100`; large graphs are cached on disk."""
     settings = parameters(name)
     if settings.nodes > CACHED_NODES or settings.edges > CACHED_EDGES:
         return cached(name, asdict(settings), lambda: build(name, settings))
@@ -106,14 +112,14 @@ def load(name: str) -> Graph:
 
 
 def build(name: str, settings: Parameters) -> Graph:
-    """Draw a graph."""
+    """Draw a graph with these parameters."""
     y = _labels(settings)
     source = generator(settings.seed, "sbm arrival")
     time = source.integers(TIMES, size=settings.nodes)
     domain = source.integers(DOMAINS, size=settings.nodes)
     edges = draw_edges(y, settings.edges, settings.homophily, generator(settings.seed, "sbm edges"))
     graph = Graph.from_edges(name, edges, y, time=time, domain=domain, notes=(NOTE,))
-    # features last: with the edges' temporary arrays gone, both fit where one would
+    # features last: the temporary arrays of the edges are freed first, which lowers the peak memory
     del edges
     x = draw_features(
         y,
@@ -130,8 +136,8 @@ def build(name: str, settings: Parameters) -> Graph:
 
 def _labels(settings: Parameters) -> IntArray:
     source = generator(settings.seed, "sbm classes")
-    shares = source.permutation(1.0 / np.sqrt(np.arange(1, settings.classes + 1)))
+    weights = source.permutation(1.0 / np.sqrt(np.arange(1, settings.classes + 1)))
     free = settings.nodes - SMALLEST_CLASS * settings.classes
-    ends = np.rint(np.cumsum(shares) / shares.sum() * free).astype(np.int64)
+    ends = np.rint(np.cumsum(weights) / weights.sum() * free).astype(np.int64)
     sizes = np.diff(ends, prepend=0) + SMALLEST_CLASS
     return source.permutation(np.repeat(np.arange(settings.classes), sizes))

@@ -1,7 +1,7 @@
-"""Edges of a degree-corrected stochastic block model, an exact number of distinct ones.
+"""Edges of a degree-corrected stochastic block model, with an exact number of distinct edges.
 
-A node is in the stub array as often as its weight (a power law) says, the stubs of a class lie side by side, so that
-an end of a given class, or of any other class, is one random number.
+The stub array contains each node as often as its weight, which follows a power law. The stubs of a class are
+contiguous, so one random integer draws an end of a given class, or of any other class.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,15 @@ ROUNDS = 100
 
 @dataclass(frozen=True)
 class _Stubs:
-    """Nodes by weight; `start` and `size` delimit the stubs of a class."""
+    """The stub array.
+
+    Args:
+        nodes: number of nodes.
+        node: node of each stub.
+        of_class: class of each stub.
+        start: first stub of each class.
+        size: number of stubs of each class.
+    """
 
     nodes: int
     node: PositionArray
@@ -29,7 +37,14 @@ class _Stubs:
 
 
 def draw_edges(y: IntArray, count: int, homophily: float, source: np.random.Generator) -> PositionArray:
-    """Give exactly `count` distinct undirected edges without self-loops, a share `homophily` within classes."""
+    """Return exactly `count` distinct undirected edges without self-loops, of shape [2, count].
+
+    Args:
+        y: class of each node.
+        count: number of edges.
+        homophily: fraction of edges within a class.
+        source: generator of all draws.
+    """
     stubs = _stubs(y, source)
     nodes, within = len(y), round(count * homophily)
     same = _distinct(within, nodes, lambda n: _draw(stubs, n, True, source), source)
@@ -52,7 +67,7 @@ def _stubs(y: IntArray, source: np.random.Generator) -> _Stubs:
 
 
 def _draw(stubs: _Stubs, count: int, same: bool, source: np.random.Generator) -> IntArray:
-    """Draw `count` edges and give those that are no self-loop, as low * nodes + high."""
+    """Draw `count` edges and return those that are not self-loops, as low * nodes + high."""
     first = source.integers(len(stubs.node), size=count)
     label = stubs.of_class[first]
     start, size = stubs.start[label], stubs.size[label]
@@ -74,25 +89,25 @@ def _key(low: PositionArray, high: PositionArray, nodes: int) -> IntArray:
 
 
 def _distinct(count: int, nodes: int, draw: Callable[[int], IntArray], source: np.random.Generator) -> IntArray:
-    """Draw until there are `count` distinct keys."""
+    """Draw edge keys until `count` of them are distinct; drop surplus ones at random."""
     keys = np.empty(0, np.int64)
     for _ in range(ROUNDS):
         if len(keys) >= count:
             return _dropped(keys, len(keys) - count, source)
         lacking = count - len(keys)
         keys = _merged(keys, draw(lacking + lacking // 8 + 16))
-    raise ConfigError(f"sbm: {count} edges do not fit {nodes} nodes at this homophily; ask for fewer edges")
+    raise ConfigError(f"sbm: {count} edges do not fit {nodes} nodes at this homophily; set fewer edges")
 
 
 def _merged(keys: IntArray, new: IntArray) -> IntArray:
     new.sort()
     both = np.concatenate([keys, new])
-    # two sorted runs: the stable sort merges them in one pass
+    # the stable sort merges two sorted runs in one pass
     both.sort(kind="stable")
     return both[np.concatenate(([True], both[1:] != both[:-1]))] if len(both) else both
 
 
 def _dropped(keys: IntArray, surplus: int, source: np.random.Generator) -> IntArray:
-    kept = np.ones(len(keys), np.bool_)
-    kept[source.choice(len(keys), surplus, replace=False, shuffle=False)] = False
-    return keys[kept]
+    selected = np.ones(len(keys), np.bool_)
+    selected[source.choice(len(keys), surplus, replace=False, shuffle=False)] = False
+    return keys[selected]

@@ -1,4 +1,4 @@
-"""Class-dependent features that drift with time and differ between domains: Gaussian rows, or bags of words."""
+"""Class-dependent features that drift with time and differ between domains: Gaussian or bags of words."""
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -20,7 +20,18 @@ def draw_features(
     density: float,
     source: np.random.Generator,
 ) -> Rows:
-    """Give a row per node; `time` runs from 0 to 1."""
+    """Draw the features, of shape [num_nodes, width]; dense Gaussian for density 1, else sparse bags of words.
+
+    Args:
+        y: class of each node.
+        time: time of each node, from 0 to 1.
+        domain: domain of each node.
+        width: number of features.
+        separation: distance between class means, in standard deviations of the noise.
+        drift: how far the class means move over time and between domains, in units of `separation`.
+        density: fraction of nonzero features.
+        source: generator of all draws.
+    """
     if density < 1:
         return _words(y, time, domain, width, separation, drift, density, source)
     return _gaussian(y, time, domain, width, separation, drift, source)
@@ -41,18 +52,18 @@ def _gaussian(
     drift: float,
     source: np.random.Generator,
 ) -> FloatArray:
-    """Draw x = mean of the class + time * the class's way + offset of the domain + unit noise."""
+    """Draw x = class mean + time * class drift + domain offset + unit Gaussian noise."""
     classes, domains = int(y.max()) + 1, int(domain.max()) + 1
-    # directions at right angles, as in high dimension, then lie `separation` apart
+    # random directions are nearly orthogonal in high dimension: these means are about `separation` apart
     means = _directions(classes, width, separation / np.sqrt(2), source)
-    ways = _directions(classes, width, drift * separation, source)
+    drifts = _directions(classes, width, drift * separation, source)
     offsets = _directions(domains, width, drift * separation / np.sqrt(2), source)
     x = source.standard_normal((len(y), width), dtype=np.float32)
     for start in range(0, len(y), BLOCK):
         part = slice(start, start + BLOCK)
         x[part] += means[y[part]]
         if drift:
-            x[part] += ways[y[part]] * time[part, None].astype(np.float32) + offsets[domain[part]]
+            x[part] += drifts[y[part]] * time[part, None].astype(np.float32) + offsets[domain[part]]
     return x
 
 
@@ -66,9 +77,9 @@ def _words(
     density: float,
     source: np.random.Generator,
 ) -> csr_array:
-    """Draw rows of 0 and 1: each word from the class's vocabulary, or from all words.
+    """Draw binary bags of words: each word comes from the vocabulary of the class, or from all words.
 
-    With time the class's vocabulary gives way to a second one, and a domain moves the words that are not topical.
+    Over time a second vocabulary replaces the first one of each class. A domain shifts the words that are not topical.
     """
     classes, domains = int(y.max()) + 1, int(domain.max()) + 1
     length, size = max(1, round(density * width)), max(1, round(VOCABULARY * width))

@@ -1,4 +1,4 @@
-"""What is known of a dataset before it is loaded: files, addresses, checksums, statistics."""
+"""Description of a dataset: files, URLs, checksums and expected statistics."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,13 +9,22 @@ from ocgl.errors import DatasetCorruptError
 from ocgl.graph import Graph
 
 Convention = Literal["raw", "twice raw", "symmetric", "undirected"]
-"""How the paper's table counts edges: raw entries of the file, both directions of each of them (duplicates counted),
-or after duplicates and self-loops are gone, both directions (symmetric) or one (undirected)."""
+"""How the paper's table counts edges: entries of the file (raw), twice that number (twice raw), or, without duplicates
+and self-loops, both directions (symmetric) or one (undirected)."""
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a dataset must hold, in the paper's convention; `members` are the sizes of the classes, if known."""
+    """Expected size of a dataset, as in the paper's table.
+
+    Args:
+        nodes: number of nodes.
+        edges: number of edges, counted by the convention `counted`.
+        features: number of features.
+        classes: number of classes.
+        counted: convention for counting edges.
+        members: number of nodes of each class, if known.
+    """
 
     nodes: int
     edges: int
@@ -27,13 +36,18 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Parsed:
-    """A graph, and how many edges its file lists before any are merged."""
+    """A parsed graph.
+
+    Args:
+        graph: the graph.
+        raw_edges: number of edges that its file lists, with duplicates.
+    """
 
     graph: Graph
     raw_edges: int
 
     def statistics(self, like: Statistics) -> Statistics:
-        """Measure, with edges and classes counted as in `like`."""
+        """Return the statistics of the graph, with edges and class members counted as in `like`."""
         graph = self.graph
         edges = {
             "raw": self.raw_edges,
@@ -47,9 +61,14 @@ class Parsed:
 
 @dataclass(frozen=True)
 class Download:
-    """A file at an address; a zip `holds` raw files, any other file is one itself.
+    """A file to download: a raw file, or a zip archive of raw files.
 
-    `sha256` is None where no checksum is published; such a file is trusted on its first successful load.
+    Args:
+        url: where to download it.
+        file: its file name.
+        sha256: its checksum; None if none is published, then the first successful load is trusted.
+        size: its size in bytes, if known.
+        holds: raw files in the archive; empty for a raw file.
     """
 
     url: str
@@ -60,16 +79,24 @@ class Download:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The raw files it gives."""
+        """Names of the raw files that it provides."""
         return self.holds or (self.file,)
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A dataset by name. `parse` reads a folder that holds the raw files, and nothing else.
+    """Description of a dataset. Its raw files are in `<data root>/<folder>/raw`.
 
-    Raw files lie in `<data root>/<folder>/raw`, a download goes to the first of the folders. `used` is the number of
-    nodes left after the streams drop a class. `streams` gives the number of tasks by kind of stream.
+    Args:
+        name: name for `load_dataset`.
+        folders: folders to search; downloads go to the first one.
+        downloads: files to download.
+        statistics: expected size.
+        parse: function that reads a folder that contains only the raw files.
+        used: number of nodes after the streams drop a class.
+        streams: number of tasks by kind of stream.
+        structure: file name of the graph without features; default: `<name>.npz`.
+        kind: whether the dataset is in the paper.
     """
 
     name: str
@@ -83,12 +110,12 @@ class Spec:
     kind: Literal["paper", "extra"] = "paper"
 
     def structure_file(self, root: Path) -> Path:
-        """Where the graph without features would lie."""
+        """Return the path of the graph without features; the file may be missing."""
         return root / "graphs" / (self.structure or f"{self.name}.npz")
 
 
 def check_statistics(found: Statistics, expected: Statistics, source: str) -> None:
-    """Compare, and name the file whose content differs.
+    """Raise DatasetCorruptError if the statistics of a file differ from the expected ones.
 
     >>> check_statistics(Statistics(3, 2, 1, 1), Statistics(3, 2, 1, 2), "toy.npz")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""Number tables from CSV files, plain or gzipped, read by polars."""
+"""Reads numeric tables from CSV files, plain or gzipped, with polars."""
 
 import gzip
 from pathlib import Path
@@ -10,7 +10,12 @@ from ocgl.types import AnyArray
 
 
 def read(path: Path, dtype: Any, header: bool = False) -> AnyArray:
-    """Read a table whose columns are all of one numeric type, as rows x columns.
+    """Return a table whose columns have one numeric type, of shape [num_rows, num_columns].
+
+    Args:
+        path: the file, plain or gzipped.
+        dtype: `np.int64` or `np.float32`.
+        header: whether the first line is a header.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -28,7 +33,13 @@ def read(path: Path, dtype: Any, header: bool = False) -> AnyArray:
 
 
 def frame(path: Path, schema: dict[str, Any], header: bool) -> Any:
-    """Read a table with these columns; ValueError if it has others, or empty cells."""
+    """Return a table as a polars frame; raise ValueError for other columns or empty cells.
+
+    Args:
+        path: the file, plain or gzipped.
+        schema: name and polars type of each column.
+        header: whether the first line is a header.
+    """
     import polars
 
     try:

@@ -1,6 +1,6 @@
-"""The judge, the performance matrix, and the figures made of it."""
+"""The evaluator, the performance matrix, and the scores made of it."""
 
-from ocgl.evaluation.judge import Judge
+from ocgl.evaluation.evaluator import Evaluator
 from ocgl.evaluation.metrics import Metric
 
-__all__ = ["Judge", "Metric"]
+__all__ = ["Evaluator", "Metric"]

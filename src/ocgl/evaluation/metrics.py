@@ -78,7 +78,7 @@ def average_forgetting(matrix: DoubleArray, over: int) -> float:
 
 
 def anytime(scores: DoubleArray) -> DoubleArray:
-    """AP_t: for each evaluated step (row), the mean over the tasks seen (columns that are not nan)."""
+    """AP_t: for each evaluated step (row), the mean over the tasks neighborhood (columns that are not nan)."""
     return np.array([_mean(row) for row in scores])
 
 

@@ -1,26 +1,28 @@
-"""The growing graph: store, bounded looks, and what a batch may see."""
+"""The growing graph store, bounded neighbourhood sampling, and the batches built from it."""
 
-from ocgl.graph.aggregation import Block
+from ocgl.graph._kernels.aggregation import Block
+from ocgl.graph.aggregate_cache import AggregateCache, is_cacheable
 from ocgl.graph.events import UNKNOWN, Arrival, Batch, Labels
-from ocgl.graph.look import Cost, Look
+from ocgl.graph.metered import MeteredStore
+from ocgl.graph.neighbor_sampling import Cost, NeighborSampling
 from ocgl.graph.neighborhood import Neighborhood, from_arrays, isolated
-from ocgl.graph.standing import Standing, can_stand
 from ocgl.graph.static import Graph
-from ocgl.graph.store import Store
+from ocgl.graph.store import GraphStore
 
 __all__ = [
     "UNKNOWN",
+    "AggregateCache",
     "Arrival",
     "Batch",
     "Block",
     "Cost",
     "Graph",
+    "GraphStore",
     "Labels",
-    "Look",
+    "MeteredStore",
+    "NeighborSampling",
     "Neighborhood",
-    "Standing",
-    "Store",
-    "can_stand",
     "from_arrays",
+    "is_cacheable",
     "isolated",
 ]

@@ -1,7 +1,7 @@
-"""Undirected adjacency that only grows: one contiguous row per node in a shared pool.
+"""Append-only undirected adjacency: one contiguous row of neighbours per node, in a shared pool.
 
-A row that is full moves to one half as large again, and the room it leaves is given to the next row of that size,
-so an edge costs amortised O(1) and nothing is ever rebuilt. Rows stay sorted by arrival.
+A full row moves to a row of the next size class (4, 6, 8, 12, 16, ...), and its old space goes to a free list of its
+class. Adding an edge is amortised O(1), and nothing is ever rebuilt. Rows stay sorted by arrival.
 """
 
 from pathlib import Path
@@ -18,14 +18,17 @@ _NONE = 255  # size class of a node without a row
 
 @inlined
 def capacity(size_class: int) -> int:
-    """Give the row length of a size class: 4, 6, 8, 12, 16, 24, ..."""
+    """Return the row length of a size class: 4, 6, 8, 12, 16, 24, ..."""
     base = 4 << (size_class >> 1)
     return base + (base >> 1) * (size_class & 1)
 
 
 @inlined
-def _take(pool: PositionArray, free: IntArray, size_class: int) -> np.int64:
-    """Give the start of a row of this class, or -1 when the pool has no room left."""
+def _allocate(pool: PositionArray, free: IntArray, size_class: int) -> np.int64:
+    """Allocate a row of this class and return its start, or -1 if the pool is full.
+
+    Each free list is linked through the first two entries of its rows; `free[_CLASSES]` is the end of the used pool.
+    """
     start: np.int64 = free[size_class]
     if start >= 0:
         free[size_class] = np.int64(pool[start]) | (np.int64(pool[start + 1]) << 31)
@@ -40,7 +43,8 @@ def _take(pool: PositionArray, free: IntArray, size_class: int) -> np.int64:
 
 
 @inlined
-def _give(pool: PositionArray, free: IntArray, size_class: int, start: int) -> None:
+def _release(pool: PositionArray, free: IntArray, size_class: int, start: int) -> None:
+    """Add a row to the free list of its class."""
     following = free[size_class] if free[size_class] >= 0 else (1 << 62) - 1
     pool[start] = following & 0x7FFFFFFF
     pool[start + 1] = following >> 31
@@ -57,20 +61,24 @@ def _append(
     neighbor: int,
     expected: int,
 ) -> bool:
+    """Append a neighbour to a node's row; return False, with nothing changed, if the pool is full.
+
+    A row that moves gets at least `expected` entries.
+    """
     used = heads[node, 1]
-    own = size_class[node]
-    if own == 255 or used == capacity(own):
-        wanted = 0 if own == 255 else own + 1
+    row_class = size_class[node]
+    if row_class == 255 or used == capacity(row_class):
+        wanted = 0 if row_class == 255 else row_class + 1
         while capacity(wanted) < expected:
             wanted += 1
-        row = _take(pool, free, wanted)
+        row = _allocate(pool, free, wanted)
         if row < 0:
             return False
-        if own != 255:
+        if row_class != 255:
             old = heads[node, 0]
             for i in range(used):
                 pool[row + i] = pool[old + i]
-            _give(pool, free, own, old)
+            _release(pool, free, row_class, old)
         heads[node, 0] = row
         size_class[node] = wanted
     pool[heads[node, 0] + used] = neighbor
@@ -88,7 +96,10 @@ def _insert(
     earlier: PositionArray,
     done: int,
 ) -> int:
-    """Add half edges 2i (later: earlier) and 2i + 1 from `done` on; stop early when the pool is full."""
+    """Add the half edges from `done` on, and return the index of the first that did not fit.
+
+    Half edge 2i is later[i] -> earlier[i], half edge 2i + 1 its reverse.
+    """
     for half in range(done, 2 * len(later)):
         i = half >> 1
         if half & 1:
@@ -104,13 +115,16 @@ def _insert(
 
 
 def in_order(later: PositionArray, earlier: PositionArray) -> tuple[PositionArray, PositionArray]:
-    """Sort edges by (later, earlier) end, as `add_edges` wants them."""
+    """Return the edges sorted by (later, earlier) end, as `add_edges` requires."""
     keys = np.sort((later.astype(np.int64) << 32) | earlier)
     return (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)
 
 
 class Adjacency:
     """Neighbours of each node, in order of arrival.
+
+    Args:
+        folder: where to store the pool in a memory-mapped file; None for memory.
 
     >>> graph = Adjacency()
     >>> graph.add_nodes(3)
@@ -120,7 +134,7 @@ class Adjacency:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._heads = Growable(np.int64, 2)  # where a row starts, and the degree: one cache line for both
+        self._heads = Growable(np.int64, 2)  # row start and degree together: one cache miss for both
         self._class = Growable(np.uint8)
         self._pool = Growable(np.int32, folder=folder)
         self._free = np.full(_CLASSES + 1, -1, np.int64)
@@ -132,21 +146,26 @@ class Adjacency:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in use, free rows included."""
+        """Memory in bytes, including free rows."""
         return self._heads.nbytes + self._class.nbytes + int(self._free[_CLASSES]) * 4
 
     @property
     def arrays(self) -> tuple[IntArray, PositionArray]:
-        """Heads (row start and degree of each node) and the pool of rows, as the kernels read them."""
+        """Heads (row start and degree, of shape [num_nodes, 2]) and the pool of rows, for kernels."""
         return self._heads.rows, self._pool.reserved
 
     def add_nodes(self, count: int) -> None:
-        """Append nodes without edges."""
+        """Add nodes without edges."""
         self._heads.extend(np.zeros((count, 2), np.int64))
         self._class.extend(np.full(count, _NONE, np.uint8))
 
     def add_edges(self, later: PositionArray, earlier: PositionArray) -> None:
-        """Add new edges, sorted by (later, earlier) end; both ends are nodes, later > earlier."""
+        """Add edges between existing nodes.
+
+        Args:
+            later: position of the node of each edge that arrived later; edges are sorted by (later, earlier).
+            earlier: position of the other node.
+        """
         done = 0
         while True:
             done = _insert(
@@ -164,24 +183,24 @@ class Adjacency:
         self.edges += len(later)
 
     def make_room(self, later: PositionArray, earlier: PositionArray) -> None:
-        """Reserve what these edges can need at most, so that adding them cannot fail halfway."""
+        """Reserve enough pool for these edges, so that `add_edges` cannot fail halfway."""
         ends, times = np.unique(np.concatenate([later, earlier]), return_counts=True)
         degrees = np.zeros(len(ends), np.int64)
         old = ends < len(self)
         degrees[old] = self._heads.rows[ends[old], 1]
         self._pool.reserve(int(self._free[_CLASSES]) + int((2 * (degrees + times) + 8).sum()))
 
-    def let_go(self) -> None:
-        """Let what lies in a file leave memory."""
-        self._pool.let_go()
+    def release_pages(self) -> None:
+        """Drop file-backed pages from memory; reads load them again."""
+        self._pool.release_pages()
 
     def neighbors(self, node: int) -> PositionArray:
-        """Copy the neighbours of a node."""
+        """Return a copy of the neighbours of a node."""
         begin, degree = self._heads.rows[node].tolist()
         row: PositionArray = self._pool.reserved[begin : begin + degree]
         return row.copy()
 
     def degrees(self, nodes: PositionArray | IntArray) -> PositionArray:
-        """Give the degrees of nodes."""
+        """Return the degrees of nodes."""
         found: PositionArray = self._heads.rows[nodes, 1].astype(np.int32)
         return found

@@ -1,4 +1,4 @@
-"""What comes in: nodes with their edges, and labels. And what a learner gets of it: a batch."""
+"""Events of a stream (arriving nodes with edges, and labels) and the batch that a strategy learns from."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -8,21 +8,27 @@ from numpy.typing import ArrayLike
 
 from ocgl.errors import EmptyBatchError, LabelError
 from ocgl.graph.features import integers
+from ocgl.graph.neighbor_sampling import Cost
 from ocgl.graph.neighborhood import Neighborhood
 from ocgl.types import BoolArray, DoubleArray, IntArray, Rows
 
 if TYPE_CHECKING:
-    from ocgl.graph.store import Store
+    from ocgl.graph.metered import MeteredStore
 
 UNKNOWN = -1
-"""The label of a node whose label is not known."""
+"""Label of a node whose label is unknown."""
 
 
 @dataclass(frozen=True, eq=False)
 class Arrival:
-    """Nodes that arrive together: ids, feature rows, edges (2 x E ids) and times.
+    """Nodes that arrive together, with their features and edges.
 
-    Each edge has at least one end among these nodes, and its other end has arrived or is among them too.
+    Args:
+        ids: node ids.
+        rows: features, of shape [num_nodes, num_features].
+        edges: node ids of shape [2, num_edges]. At least one end of each edge is a node of this arrival; the other
+            end is too, or has arrived before.
+        times: arrival times.
     """
 
     ids: IntArray
@@ -35,7 +41,11 @@ class Arrival:
 class Labels:
     """Labels that become known together, of nodes that have arrived.
 
-    `candidates` are the classes these nodes can have, given only where the setting tells (task-incremental).
+    Args:
+        ids: node ids.
+        labels: label of each node.
+        candidates: classes that each node can have, of shape [num_nodes, num_candidates]; only in task-incremental
+            streams.
     """
 
     ids: IntArray
@@ -44,36 +54,40 @@ class Labels:
 
 
 def labels_of(labels: ArrayLike, count: int) -> IntArray:
-    """Read a label for each of `count` nodes."""
+    """Return labels as an integer array after checking that there is one for each of `count` nodes."""
     given = integers(labels)
     if given is None or given.ndim != 1 or (given.size and given.min() < UNKNOWN):
-        raise LabelError("labels are a flat array of integers from 0, or -1 where not known")
+        raise LabelError("labels must be a one-dimensional array of integers from 0, or -1 for an unknown label")
     if len(given) == 0:
         raise EmptyBatchError("a batch needs at least one node")
     if len(given) != count:
-        raise LabelError(f"{len(given)} labels given for {count} nodes")
+        raise LabelError(f"got {len(given)} labels for {count} nodes")
     return given
 
 
 def candidates_of(candidates: ArrayLike, count: int) -> IntArray:
-    """Read the classes that each of `count` nodes can have."""
+    """Return candidate classes as an integer array of shape [count, num_candidates], after checking them."""
     given = integers(candidates)
     if given is None or given.ndim != 2 or len(given) != count:
-        raise LabelError(f"candidates are integers of shape (nodes, classes), with {count} rows here")
+        raise LabelError(f"candidates must be integers of shape (nodes, classes), here with {count} rows")
     return given
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """All that a strategy gets: a bounded look at some nodes and their labels (-1 where not known).
+    """What a strategy learns from: the sampled neighbourhood of some nodes, and their labels.
 
-    `store` is there where the look was taken from one; methods that declare `needs_store` look further in it.
+    Args:
+        neighborhood: sampled neighbourhood of the nodes.
+        labels: label of each seed, -1 if unknown.
+        candidates: classes that each seed can have, of shape [num_seeds, num_candidates].
+        store: metered access to the graph store, only for a strategy that declares `needs_store`.
     """
 
     neighborhood: Neighborhood
     labels: IntArray
     candidates: IntArray | None = None
-    store: "Store | None" = None
+    store: "MeteredStore | None" = None
 
     def __post_init__(self) -> None:
         seeds = self.neighborhood.seeds
@@ -82,9 +96,19 @@ class Batch:
             object.__setattr__(self, "candidates", candidates_of(self.candidates, seeds))
             possible = (self.candidates == self.labels[:, None]).any(1)
             if not possible[self.known].all():
-                raise LabelError("a label is not among the candidates given for its node")
+                raise LabelError("a label is not among the candidates of its node")
 
     @property
     def known(self) -> BoolArray:
-        """Which nodes have a label."""
+        """Mask of the nodes with a known label."""
         return np.not_equal(self.labels, UNKNOWN)
+
+    @property
+    def extra_cost(self) -> Cost:
+        """Cost of reading the store beyond the batch's sample."""
+        return Cost() if self.store is None else self.store.cost
+
+    @property
+    def cost(self) -> Cost:
+        """Total cost: the batch's sample and all further reads of the store."""
+        return self.neighborhood.cost + self.extra_cost

@@ -1,4 +1,4 @@
-"""Tables of feature rows, dense or sparse, that grow and are summed over neighbourhoods."""
+"""Growing tables of feature rows, dense or sparse, with aggregation over neighbourhoods."""
 
 from pathlib import Path
 from typing import Any, Protocol
@@ -8,59 +8,64 @@ from numpy.typing import ArrayLike, DTypeLike
 from scipy.sparse import csr_array, issparse
 
 from ocgl.errors import NotANumberError, NotFiniteError, WrongWidthError
-from ocgl.graph.aggregation import Block, dense_rows, gathered, sparse_rows
+from ocgl.graph._kernels.aggregation import Block, dense_rows, gathered, sparse_rows
+from ocgl.graph._kernels.sparse_rows import SparseRows
 from ocgl.graph.growable import Growable
-from ocgl.graph.sparse import SparseRows
 from ocgl.types import AnyArray, FloatArray, IntArray, PositionArray, Rows
 
 
 class Table(Protocol):
-    """Feature rows by position."""
+    """Feature rows, indexed by position of arrival."""
 
     width: int
     sparse: bool
 
     def __len__(self) -> int:
-        """Count the rows."""
+        """Return the number of rows."""
         ...
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Memory in bytes."""
         ...
 
     @property
     def row_bound(self) -> int:
-        """The most bytes a row can have."""
+        """Upper bound on the bytes of a row."""
         ...
 
     def bytes_of(self, nodes: PositionArray) -> int:
-        """Count the bytes of these rows."""
+        """Return the number of bytes of these rows."""
         ...
 
     def make_room(self, rows: Rows) -> None:
-        """Reserve what these rows need, so that adding them cannot fail halfway."""
+        """Reserve space for these rows, so that `append` cannot fail halfway."""
         ...
 
     def append(self, rows: Rows) -> None:
-        """Add checked rows at the end."""
+        """Append rows returned by `checked_rows`."""
         ...
 
     def take(self, nodes: PositionArray) -> Rows:
-        """Copy rows."""
+        """Return a copy of rows."""
         ...
 
     def aggregate(self, nodes: PositionArray, block: Block) -> FloatArray:
-        """Sum neighbours' rows as `aggregation.dense_rows` does."""
+        """Return weighted sums of neighbours' rows; see `aggregation.dense_rows`."""
         ...
 
-    def let_go(self) -> None:
-        """Let what lies in a file leave memory."""
+    def release_pages(self) -> None:
+        """Drop file-backed pages from memory; reads load them again."""
         ...
 
 
 class DenseTable:
-    """Rows of float32."""
+    """Dense float32 rows.
+
+    Args:
+        width: number of features.
+        folder: where to store the rows in a memory-mapped file; None for memory.
+    """
 
     sparse = False
 
@@ -73,38 +78,40 @@ class DenseTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Memory in bytes."""
         return self._rows.nbytes
 
     @property
     def row_bound(self) -> int:
-        """The bytes of a row."""
+        """Bytes of a row."""
         return 4 * self.width
 
     def bytes_of(self, nodes: PositionArray) -> int:
-        """Count the bytes of these rows."""
+        """Return the number of bytes of these rows."""
         return len(nodes) * self.row_bound
 
     def make_room(self, rows: Rows) -> None:
-        """Reserve what these rows need."""
+        """Reserve space for these rows."""
         self._rows.reserve(len(self) + rows.shape[0])
 
     def append(self, rows: Rows) -> None:
-        """Add checked rows at the end."""
+        """Append rows returned by `checked_rows`."""
         self._rows.extend(rows)
 
     def take(self, nodes: PositionArray) -> Rows:
-        """Copy rows."""
+        """Return a copy of rows."""
         rows: FloatArray = self._data[nodes]
         return rows
 
     def aggregate(self, nodes: PositionArray, block: Block) -> FloatArray:
-        """Sum neighbours' rows."""
-        return dense_rows(self._data, nodes, block.indptr, block.indices, block.edge, block.own, block.rows)
+        """Return weighted sums of neighbours' rows."""
+        return dense_rows(
+            self._data, nodes, block.indptr, block.indices, block.edge_weight, block.self_weight, block.rows
+        )
 
-    def let_go(self) -> None:
-        """Let what lies in a file leave memory."""
-        self._rows.let_go()
+    def release_pages(self) -> None:
+        """Drop file-backed pages from memory; reads load them again."""
+        self._rows.release_pages()
 
     @property
     def _data(self) -> FloatArray:
@@ -112,7 +119,7 @@ class DenseTable:
 
 
 class FixedTable(DenseTable):
-    """Rows that lie in an array already and are read in place."""
+    """A read-only table over an existing array, without a copy."""
 
     def __init__(self, rows: FloatArray) -> None:
         super().__init__(rows.shape[1])
@@ -123,7 +130,7 @@ class FixedTable(DenseTable):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the array."""
+        """Memory of the array in bytes."""
         return self._given.nbytes
 
     @property
@@ -132,7 +139,12 @@ class FixedTable(DenseTable):
 
 
 class SparseTable:
-    """Rows of which only the nonzero entries are kept (CSR)."""
+    """Sparse float32 rows in CSR format.
+
+    Args:
+        width: number of features.
+        folder: where to store the rows in memory-mapped files; None for memory.
+    """
 
     sparse = True
 
@@ -148,66 +160,73 @@ class SparseTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Memory in bytes."""
         return self._starts.nbytes + self._columns.nbytes + self._values.nbytes
 
     @property
     def row_bound(self) -> int:
-        """The bytes of a full row."""
+        """Bytes of a row without zeros."""
         return 8 * self.width + 8
 
     def bytes_of(self, nodes: PositionArray) -> int:
-        """Count the bytes of these rows."""
+        """Return the number of bytes of these rows."""
         starts = self._starts.rows
         return int((starts[nodes + 1] - starts[nodes]).sum()) * 8 + 8 * len(nodes)
 
     def make_room(self, rows: Rows) -> None:
-        """Reserve what these rows need."""
+        """Reserve space for these rows."""
         assert not isinstance(rows, np.ndarray)
         for part in (self._columns, self._values):
             part.reserve(len(part) + rows.nnz)
 
     def append(self, rows: Rows) -> None:
-        """Add checked rows at the end."""
+        """Append rows returned by `checked_rows`."""
         assert not isinstance(rows, np.ndarray)
         self._starts.extend(rows.indptr[1:].astype(np.int64) + self._starts.rows[-1])
         self._columns.extend(rows.indices)
         self._values.extend(rows.data)
 
     def take(self, nodes: PositionArray) -> Rows:
-        """Copy rows."""
+        """Return a copy of rows."""
         parts = gathered(self._starts.rows, self._columns.rows, self._values.rows, nodes)
         return csr_array(parts, shape=(len(nodes), self.width), copy=False)
 
     def aggregate(self, nodes: PositionArray, block: Block) -> FloatArray:
-        """Sum neighbours' rows into dense ones."""
+        """Return weighted sums of neighbours' rows, as dense rows."""
         table = (self._starts.rows, self._columns.rows, self._values.rows, self.width)
-        return sparse_rows(*table, nodes, block.indptr, block.indices, block.edge, block.own, block.rows)
+        return sparse_rows(*table, nodes, block.indptr, block.indices, block.edge_weight, block.self_weight, block.rows)
 
     def chosen(self, nodes: PositionArray) -> SparseRows:
-        """Give some rows, in place, for products."""
+        """Return selected rows for matrix products, without a copy."""
         return SparseRows(self._starts.rows, self._columns.rows, self._values.rows, nodes, self.width)
 
-    def let_go(self) -> None:
-        """Let what lies in a file leave memory."""
-        self._columns.let_go()
-        self._values.let_go()
+    def release_pages(self) -> None:
+        """Drop file-backed pages from memory; reads load them again."""
+        self._columns.release_pages()
+        self._values.release_pages()
 
 
 def make_table(width: int, sparse: bool, folder: Path | None = None) -> Table:
-    """Make an empty table, in memory or in files in a folder."""
+    """Return an empty table, in memory or in files in a folder."""
     return SparseTable(width, folder) if sparse else DenseTable(width, folder)
 
 
 def table_of(rows: Rows) -> Table:
-    """Make a table of these rows."""
+    """Return a table that contains these rows."""
     table = make_table(rows.shape[1], issparse(rows))
     table.append(rows)
     return table
 
 
 def checked_rows(rows: object, count: int, width: int | None, sparse: bool | None) -> Rows:
-    """Bring rows to float32 (dense, or CSR), or say by name what is wrong with them."""
+    """Return features as float32 rows, dense or CSR, or raise an error that states the problem.
+
+    Args:
+        rows: features, of shape [count, width].
+        count: expected number of rows.
+        width: expected number of columns; None for any.
+        sparse: whether to return CSR; None to keep the input's format.
+    """
     if issparse(rows):
         given = _checked_sparse(rows)
         values = given.data
@@ -218,7 +237,7 @@ def checked_rows(rows: object, count: int, width: int | None, sparse: bool | Non
     if given.shape[1] == 0:
         raise WrongWidthError("features need at least one column")
     if width is not None and given.shape[1] != width:
-        raise WrongWidthError(f"features of width {given.shape[1]} given, the graph's have width {width}")
+        raise WrongWidthError(f"features have width {given.shape[1]}, but the graph has features of width {width}")
     if not np.isfinite(values).all():
         bad = np.unique(np.nonzero(~np.isfinite(dense(given)))[0])
         raise NotFiniteError(f"features of rows {bad[:5].tolist()} contain NaN or infinity")
@@ -228,9 +247,9 @@ def checked_rows(rows: object, count: int, width: int | None, sparse: bool | Non
 
 
 def _checked_sparse(rows: Any) -> Rows:
-    """Bring rows to CSR with each entry given once, or say what is wrong with them."""
+    """Return rows as CSR without duplicate entries, or raise an error that states the problem."""
     if np.iscomplexobj(rows.data):
-        raise NotANumberError("features are real numbers, not complex ones")
+        raise NotANumberError("features must be real numbers, not complex")
     given: Rows = csr_array(rows, dtype=np.float32)
     try:
         given.check_format(full_check=True)
@@ -243,7 +262,13 @@ def _checked_sparse(rows: Any) -> Rows:
 
 
 def numbers(given: object, what: str, dtype: DTypeLike = np.float64) -> AnyArray:
-    """Read real numbers, or say that these are none."""
+    """Return a value as an array of real numbers, or raise NotANumberError.
+
+    Args:
+        given: the value.
+        what: its name in the error message.
+        dtype: type of the result.
+    """
     try:
         array = np.asarray(given)
         if np.iscomplexobj(array):
@@ -254,7 +279,7 @@ def numbers(given: object, what: str, dtype: DTypeLike = np.float64) -> AnyArray
 
 
 def integers(given: ArrayLike) -> IntArray | None:
-    """Read an array of integers; None if it is none (an empty one has any type)."""
+    """Return a value as an int64 array, or None if it is not an array of integers (an empty one may have any type)."""
     try:
         array = np.asarray(given)
     except ValueError:  # ragged
@@ -265,5 +290,5 @@ def integers(given: ArrayLike) -> IntArray | None:
 
 
 def dense(rows: Rows) -> FloatArray:
-    """Write rows out in full."""
+    """Return rows as a dense matrix."""
     return rows if isinstance(rows, np.ndarray) else rows.toarray().astype(np.float32)

@@ -1,4 +1,4 @@
-"""Arrays that grow at the end without being copied, in memory or in a file."""
+"""Append-only arrays that grow without a copy, in memory or in a file."""
 
 import mmap
 import os
@@ -19,14 +19,16 @@ _AHEAD = 1 << 36
 
 
 class Growable:
-    """An append-only array of fixed row width in its own anonymous memory map.
+    """An append-only array in an anonymous memory map, or in a memory-mapped file.
 
-    A small array grows by remapping. One of 16 MiB or more gets 64 GiB of addresses once (where the system allows)
-    and never moves again: pages cost memory only when they are written, there is no copy and no second array, and
-    large pages stay whole. Views taken earlier stay valid.
+    A small array grows by remapping. At 16 MiB an array reserves 64 GiB of address space (if the system allows it)
+    and does not move again: unwritten pages cost no memory, growing copies nothing, and huge pages stay intact.
+    Arrays returned earlier stay valid.
 
-    With a `folder` the array lies in a file there, mapped: the system keeps in memory what is in use and has room. The
-    file has no name and is gone with the array.
+    Args:
+        dtype: type of the entries.
+        width: entries per row; None for a one-dimensional array.
+        folder: where to create the file, which has no name and is deleted with the array; None for memory.
 
     >>> numbers = Growable(np.int32)
     >>> numbers.extend(np.arange(3))
@@ -48,21 +50,21 @@ class Growable:
 
     @property
     def rows(self) -> AnyArray:
-        """The rows in use."""
+        """Rows in use."""
         return self._all[: self.size]
 
     @property
     def reserved(self) -> AnyArray:
-        """All rows that can be written without growing."""
+        """All allocated rows, including those not in use."""
         return self._all
 
     @property
     def nbytes(self) -> int:
-        """Bytes in use."""
+        """Size of the rows in use in bytes."""
         return self.size * self._row_bytes
 
     def reserve(self, rows: int) -> None:
-        """Make room for that many rows in all."""
+        """Allocate at least `rows` rows in total."""
         if rows <= len(self._all):
             return
         wanted = max(rows * self._row_bytes, len(self._map) * 3 // 2)
@@ -75,7 +77,7 @@ class Growable:
             try:
                 if wanted < _LARGE or not self._moved(max(wanted, _AHEAD), _NO_RESERVE):
                     self._enlarge(wanted)
-            finally:  # also where there is no more memory: what was there stays
+            finally:  # also after a MemoryError: the old rows stay valid
                 self._all = self._whole()
 
     def extend(self, rows: Any) -> None:
@@ -85,17 +87,17 @@ class Growable:
         self._all[self.size : self.size + count] = rows
         self.size += count
 
-    def let_go(self) -> None:
-        """Tell the system that pages of the file need not stay in memory; they come back when they are read."""
+    def release_pages(self) -> None:
+        """Drop the file's pages from memory; reads load them again. No effect on an array in memory."""
         if self._file is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
     def _enlarge(self, size: int) -> None:
         try:
             self._map.resize(size)
-        except (BufferError, OSError, SystemError, ValueError):  # a view is alive, or the system cannot remap
+        except (BufferError, OSError, SystemError, ValueError):  # an array uses the map, or remapping is unsupported
             if not self._moved(size, 0):
-                raise MemoryError(f"no room for {size} bytes") from None
+                raise MemoryError(f"cannot allocate {size} bytes") from None
 
     def _moved(self, size: int, flags: int) -> bool:
         try:
@@ -103,7 +105,7 @@ class Growable:
         except OSError:
             return False
         if hasattr(mmap, "MADV_HUGEPAGE") and size >= _LARGE:
-            # Random rows of a large table cost a page walk each with small pages: updates would slow with size.
+            # With small pages each random row of a large table costs a page walk, and updates slow down as it grows.
             fresh.madvise(mmap.MADV_HUGEPAGE)
         fresh[: len(self._map)] = self._map[:]
         self._map = fresh
@@ -118,7 +120,7 @@ class Growable:
     def _mapped(self, size: int, flags: int = 0) -> mmap.mmap:
         if self._file is not None:
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(self._file.fileno(), 0, size)  # a full disk is told here, not by a crash on writing
+                os.posix_fallocate(self._file.fileno(), 0, size)  # on a full disk this raises; a write would crash
             else:
                 self._file.truncate(size)
             return mmap.mmap(self._file.fileno(), size)

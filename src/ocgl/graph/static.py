@@ -1,4 +1,4 @@
-"""A whole graph at rest, as datasets give it and streams take it apart."""
+"""A complete graph in memory, as returned by datasets and turned into streams."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -27,7 +27,12 @@ def _sort_rows(indptr: IntArray, indices: PositionArray) -> None:
 
 
 def symmetric_csr(edge_index: AnyArray, nodes: int) -> tuple[IntArray, PositionArray]:
-    """Give both directions of every distinct edge, without self-loops, rows sorted."""
+    """Return both directions of every distinct edge as CSR, without self-loops, with sorted rows.
+
+    Args:
+        edge_index: edges of shape [2, num_edges], in any direction, possibly repeated.
+        nodes: number of nodes.
+    """
     low, high = np.minimum(*edge_index), np.maximum(*edge_index)
     keys = low[low != high].astype(np.int64) * nodes + high[low != high]
     del low, high
@@ -46,7 +51,11 @@ def symmetric_csr(edge_index: AnyArray, nodes: int) -> tuple[IntArray, PositionA
 
 
 def whole_numbers(values: AnyArray, what: str) -> IntArray:
-    """Give whole numbers as integers; GraphError for fractions, NaN, infinity, and what is no number.
+    """Return integer-valued numbers as int64, or raise GraphError.
+
+    Args:
+        values: numbers of any type.
+        what: their name in the error message.
 
     >>> whole_numbers(np.array([0.0, 2.0]), "domain")
     array([0, 2])
@@ -62,7 +71,7 @@ def _times(values: AnyArray) -> DoubleArray:
     times: DoubleArray = numbers(values, "time")
     if not np.isfinite(times).all():
         bad = np.nonzero(~np.isfinite(times))[0]
-        raise NotFiniteError(f"time of rows {bad[:5].tolist()} is NaN or infinity")
+        raise NotFiniteError(f"time of rows {bad[:5].tolist()} is NaN or infinite")
     return times
 
 
@@ -70,8 +79,15 @@ def _times(values: AnyArray) -> DoubleArray:
 class Graph:
     """An undirected graph without self-loops or duplicate edges, as symmetric CSR.
 
-    `x` may be missing (structure alone), `y` is -1 where the label is unknown. `notes` say what a reader of a
-    number must know (made-up time, structure only, ...).
+    Args:
+        name: name of the dataset.
+        indptr: CSR row starts, of shape [num_nodes + 1].
+        indices: neighbours of each node, sorted, of shape [2 * num_edges].
+        y: label of each node, -1 if unknown.
+        x: features, of shape [num_nodes, num_features]; None for the structure alone.
+        time: time of each node.
+        domain: domain of each node, for domain-incremental streams.
+        notes: caveats to show with results, for example that the times are artificial.
     """
 
     name: str
@@ -87,9 +103,9 @@ class Graph:
         for name in ("y", "time", "domain"):
             column = getattr(self, name)
             if column is not None and column.shape != (self.nodes,):
-                raise GraphError(f"{name} has shape {column.shape}, the graph has {self.nodes} nodes")
+                raise GraphError(f"{name} has shape {column.shape}, but the graph has {self.nodes} nodes")
         if self.x is not None and self.x.shape[0] != self.nodes:
-            raise GraphError(f"{self.x.shape[0]} feature rows given for {self.nodes} nodes")
+            raise GraphError(f"x has {self.x.shape[0]} rows, but the graph has {self.nodes} nodes")
 
     @classmethod
     def from_edges(
@@ -102,7 +118,16 @@ class Graph:
         domain: AnyArray | None = None,
         notes: tuple[str, ...] = (),
     ) -> "Graph":
-        """Build from a 2 x E list of edges in any direction, with or without duplicates and self-loops.
+        """Build a graph from a list of edges. Duplicates and self-loops are removed.
+
+        Args:
+            name: name of the dataset.
+            edge_index: edges of shape [2, num_edges], in any direction.
+            y: label of each node, -1 if unknown.
+            x: features, of shape [num_nodes, num_features], dense or scipy sparse.
+            time: time of each node.
+            domain: domain of each node.
+            notes: caveats to show with results.
 
         >>> Graph.from_edges("toy", np.array([[0, 1, 1], [1, 0, 1]]), np.array([0, 1])).edges
         1
@@ -111,9 +136,9 @@ class Graph:
         if edge_index.ndim != 2 or edge_index.shape[0] != 2 or not np.issubdtype(edge_index.dtype, np.integer):
             raise GraphError(f"edge_index must be integers of shape (2, E), not {edge_index.dtype} {edge_index.shape}")
         if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or (labels.size and labels.min() < -1):
-            raise GraphError("y must be a flat array of integers from 0, or -1 where unknown")
+            raise GraphError("y must be a one-dimensional array of integers from 0, or -1 where unknown")
         if edge_index.size and (edge_index.min() < 0 or edge_index.max() >= len(labels)):
-            raise GraphError(f"edge_index names a node outside 0..{len(labels) - 1}")
+            raise GraphError(f"edge_index contains a node outside 0..{len(labels) - 1}")
         labels = whole_numbers(labels, "y").copy()
         times = None if time is None else _times(time)
         domains = None if domain is None else whole_numbers(domain, "domain")
@@ -123,31 +148,31 @@ class Graph:
 
     @property
     def nodes(self) -> int:
-        """How many nodes."""
+        """Number of nodes."""
         return len(self.indptr) - 1
 
     @property
     def edges(self) -> int:
-        """How many undirected edges."""
+        """Number of undirected edges."""
         return len(self.indices) // 2
 
     @property
     def width(self) -> int:
-        """How many features, 0 without any."""
+        """Number of features, 0 without features."""
         return 0 if self.x is None else int(self.x.shape[1])
 
     @property
     def sparse(self) -> bool:
-        """Whether the features are kept as sparse rows."""
+        """Whether the features are sparse."""
         return bool(issparse(self.x))
 
     @cached_property
     def classes(self) -> int:
-        """How many different labels occur."""
+        """Number of distinct labels."""
         return len(np.unique(self.y[self.y >= 0]))
 
     def columns(self) -> dict[str, AnyArray]:
-        """Give everything as plain arrays, in a fixed order; `from_columns` takes them back."""
+        """Return the graph as plain arrays in a fixed order; `from_columns` restores it."""
         columns: dict[str, AnyArray] = {"indptr": self.indptr, "indices": self.indices, "y": self.y}
         if isinstance(self.x, np.ndarray):
             columns["x"] = self.x
@@ -162,7 +187,7 @@ class Graph:
 
     @classmethod
     def from_columns(cls, name: str, columns: dict[str, AnyArray], notes: tuple[str, ...] = ()) -> "Graph":
-        """Take arrays as `columns` gives them."""
+        """Build a graph from the arrays returned by `columns`."""
         return cls(
             name,
             columns["indptr"],
@@ -176,7 +201,7 @@ class Graph:
 
     @cached_property
     def content_hash(self) -> str:
-        """Identify the graph by what it holds: edges, features, labels, times, domains."""
+        """SHA-256 of the edges, features, labels, times and domains."""
         digest = hashlib.sha256()
         for name, column in self.columns().items():
             digest.update(f"{name}:{column.dtype.str}:{column.shape};".encode())
@@ -184,13 +209,13 @@ class Graph:
         return digest.hexdigest()
 
     def induced(self, nodes: IntArray) -> "Graph":
-        """Give the subgraph of these nodes, renumbered in the given order."""
+        """Return the subgraph induced by these nodes, renumbered in the given order."""
         new = np.full(self.nodes, -1, np.int64)
         new[nodes] = np.arange(len(nodes))
         sources = np.repeat(new, np.diff(self.indptr))
         targets = new[self.indices]
-        kept = (sources >= 0) & (targets > sources)
-        indptr, indices = symmetric_csr(np.stack([sources[kept], targets[kept]]), len(nodes))
+        inside = (sources >= 0) & (targets > sources)
+        indptr, indices = symmetric_csr(np.stack([sources[inside], targets[inside]]), len(nodes))
         return replace(
             self,
             indptr=indptr,
@@ -203,7 +228,7 @@ class Graph:
 
 
 def sparse_or_dense(columns: dict[str, AnyArray]) -> Rows | None:
-    """Give the features among some arrays: `x`, or `x_data`, `x_indices`, `x_indptr`, `x_shape`."""
+    """Return the features stored as `x`, or as `x_data`, `x_indices`, `x_indptr`, `x_shape`; None without either."""
     if "x" in columns:
         return columns["x"]
     if "x_data" not in columns:

@@ -1,4 +1,4 @@
-"""The Past Information Store: the graph so far, and bounded looks at it."""
+"""The Past Information Store: the graph so far, and bounded neighbourhood sampling from it."""
 
 from pathlib import Path
 from typing import Any
@@ -18,32 +18,35 @@ from ocgl.errors import (
     StoreFolderError,
     UnknownNodeError,
 )
+from ocgl.graph._kernels.hashing import IdTable
+from ocgl.graph._kernels.sampling import sample
+from ocgl.graph._kernels.sparsify import Sparsified, sparsify
 from ocgl.graph.adjacency import Adjacency, in_order
 from ocgl.graph.events import Arrival
 from ocgl.graph.features import Table, checked_rows, integers, make_table, numbers
 from ocgl.graph.growable import Growable
-from ocgl.graph.hashing import IdTable
-from ocgl.graph.look import Look
+from ocgl.graph.neighbor_sampling import NeighborSampling
 from ocgl.graph.neighborhood import Neighborhood, touched, weigh
-from ocgl.graph.sampling import sample
-from ocgl.graph.sparsify import Sparsified, sparsify
 from ocgl.kernels import kernel
-from ocgl.types import DoubleArray, IntArray, PositionArray, Rows
+from ocgl.types import BoolArray, DoubleArray, IntArray, PositionArray, Rows
 
 _MAX_NODES = 2**31 - 1
-_LET_GO = 1 << 28
+_RELEASE_AFTER = 1 << 28
 
 
-class Store:
-    """Append-only. Nodes are added once, with edges to nodes that have arrived; no labels are held.
+class GraphStore:
+    """Append-only graph store. A node is added once, with edges to nodes that have arrived. It holds no labels.
 
-    Everything lies in memory, or, with a `folder`, features and neighbours lie in files there, mapped, that are gone
-    with the store. What a look sees is the same to the bit.
+    Samples are bit-equal whether the store is in memory or on disk.
 
-    >>> store = Store()
+    Args:
+        folder: where to store features and neighbours in memory-mapped temporary files, which are deleted with the
+            store; None for memory.
+
+    >>> store = GraphStore()
     >>> store.add([7, 8], np.eye(2), edges=[[8], [7]])
-    >>> look = store.look([8], Look(hops=1, norm="mean"), key=0)
-    >>> look.aggregated.tolist()
+    >>> neighborhood = store.sample([8], NeighborSampling(hops=1, norm="mean"), key=0)
+    >>> neighborhood.aggregated.tolist()
     [[0.5, 0.5]]
     """
 
@@ -55,59 +58,63 @@ class Store:
         try:
             self._adjacency = Adjacency(folder)
         except OSError as error:
-            raise StoreFolderError(f"no store can be kept in {folder}: {error}") from error
+            raise StoreFolderError(f"cannot create a graph store in {folder}: {error}") from error
         self._table: Table | None = None
-        self._let_go_at = _LET_GO
+        self._release_at = _RELEASE_AFTER
 
     def __len__(self) -> int:
         return len(self._adjacency)
 
     @property
     def edges(self) -> int:
-        """How many undirected edges have arrived."""
+        """Number of undirected edges."""
         return self._adjacency.edges
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Memory in bytes, including files."""
         table = 0 if self._table is None else self._table.nbytes
         ids = self._ids.nbytes + self._order.nbytes + self._times.nbytes
         return table + ids + self._adjacency.nbytes
 
     @property
     def features(self) -> Table:
-        """The rows of all nodes, by position of arrival."""
+        """Features of all nodes, by position of arrival."""
         if self._table is None:
-            raise GraphError("no node has arrived yet")
+            raise GraphError("no node has arrived yet; add nodes first")
         return self._table
 
     @property
     def ids(self) -> IntArray:
-        """Ids in order of arrival."""
+        """Node ids in order of arrival."""
         rows: IntArray = self._order.rows
         return rows.copy()
 
     @property
     def times(self) -> DoubleArray:
-        """Times in order of arrival."""
+        """Arrival times in order of arrival."""
         rows: DoubleArray = self._times.rows
         return rows.copy()
 
     def add(self, ids: ArrayLike, x: Any, edges: ArrayLike = ((), ()), times: ArrayLike | None = None) -> None:
-        """Add nodes with their edges (2 x E ids), all or nothing.
+        """Add nodes with their edges. If an input is invalid, nothing changes.
 
-        `times` defaults to the position of arrival.
+        Args:
+            ids: distinct ids of new nodes, integers from 0.
+            x: features, of shape [num_nodes, num_features], dense or scipy sparse.
+            edges: node ids of shape [2, num_edges]; at least one end of each edge is a new node.
+            times: arrival times; default: the position of arrival.
         """
         new = _ids_of(ids)
         known = self._ids.find(new)
         if len(new) == 0:
-            raise EmptyBatchError("no node to add")
+            raise EmptyBatchError("no node to add; ids is empty")
         if new.min() < 0:
-            raise UnknownNodeError(f"node ids are integers from 0; got {int(new.min())}")
+            raise UnknownNodeError(f"node ids must be integers from 0, not {int(new.min())}")
         if (known >= 0).any():
-            raise DuplicateNodeError(f"node {int(new[known >= 0][0])} has arrived before; a node is added once")
+            raise DuplicateNodeError(f"node {int(new[known >= 0][0])} has already arrived; add each node once")
         if len(np.unique(new)) != len(new):
-            raise DuplicateNodeError("a node is named twice in one arrival")
+            raise DuplicateNodeError("a node id occurs twice in one arrival")
         if len(self) + len(new) > _MAX_NODES:
             raise GraphError(f"a store holds at most {_MAX_NODES} nodes")
         width, sparse = (None, None) if self._table is None else (self._table.width, self._table.sparse)
@@ -116,13 +123,13 @@ class Store:
         first = len(self)
         stamps = np.arange(first, first + len(new), dtype=np.float64) if times is None else numbers(times, "times")
         if stamps.shape != new.shape:
-            raise GraphError(f"{stamps.size} times given for {len(new)} nodes")
+            raise GraphError(f"got {stamps.size} times for {len(new)} nodes")
         if not np.isfinite(stamps).all():
             raise NotFiniteError("an arrival time is NaN or infinite")
 
         table = self._table
         if self.folder is not None:
-            table = self._with_room(rows, later, earlier)
+            table = self._reserved_table(rows, later, earlier)
         elif table is None:
             table = make_table(rows.shape[1], not isinstance(rows, np.ndarray))
         self._table = table
@@ -132,19 +139,20 @@ class Store:
         self._times.extend(stamps)
         self._adjacency.add_nodes(len(new))
         self._adjacency.add_edges(later, earlier)
-        if self.folder is not None and self.nbytes > self._let_go_at:
-            table.let_go()
-            self._adjacency.let_go()
-            self._let_go_at = self.nbytes + _LET_GO
+        if self.folder is not None and self.nbytes > self._release_at:
+            table.release_pages()
+            self._adjacency.release_pages()
+            self._release_at = self.nbytes + _RELEASE_AFTER
 
-    def _with_room(self, rows: Rows, later: PositionArray, earlier: PositionArray) -> Table:
-        """Give the table, with room on disk for an arrival, or say that there is none."""
+    def _reserved_table(self, rows: Rows, later: PositionArray, earlier: PositionArray) -> Table:
+        """Return the table after reserving disk space for an arrival, or raise DiskFullError."""
         try:
             table = self._table or make_table(rows.shape[1], not isinstance(rows, np.ndarray), self.folder)
             table.make_room(rows)
             self._adjacency.make_room(later, earlier)
         except OSError as error:
-            raise DiskFullError(f"no room for {rows.shape[0]} more nodes in {self.folder}: {error}") from error
+            text = f"no room for {rows.shape[0]} more nodes in {self.folder}; free disk space"
+            raise DiskFullError(f"{text}: {error}") from error
         return table
 
     def arrive(self, arrival: Arrival) -> None:
@@ -153,11 +161,11 @@ class Store:
 
     @property
     def adjacency(self) -> tuple[IntArray, PositionArray]:
-        """Where each node's neighbours start and how many they are, and the pool they lie in; as kernels read them."""
+        """Heads (row start and degree, of shape [num_nodes, 2]) and the pool of neighbours, for kernels."""
         return self._adjacency.arrays
 
     def positions(self, ids: ArrayLike) -> PositionArray:
-        """Give the positions of arrival of these ids."""
+        """Return the positions of arrival of these ids."""
         wanted = _ids_of(ids)
         found = self._ids.find(wanted)
         if (found < 0).any():
@@ -165,51 +173,75 @@ class Store:
         return found
 
     def degrees(self, ids: ArrayLike) -> PositionArray:
-        """Give the visible degrees of nodes."""
+        """Return the current degrees of nodes."""
         return self._adjacency.degrees(self.positions(ids))
 
     def neighbors(self, node: int) -> IntArray:
-        """Give the ids of a node's visible neighbours, in order of arrival."""
+        """Return the ids of a node's current neighbours, in order of arrival."""
         found: IntArray = self._order.rows[self._adjacency.neighbors(int(self.positions([node])[0]))]
         return found
 
-    def sparsified(self, position: int, budget: tuple[int, int], key: int) -> Sparsified:
-        """Give a small subgraph around a node (by position), at most `budget` first- and second-hop nodes."""
+    def ids_at(self, positions: PositionArray) -> IntArray:
+        """Return the ids of the nodes at these positions of arrival."""
+        found: IntArray = self._order.rows[positions]
+        return found
+
+    def has_arrived(self, ids: IntArray) -> BoolArray:
+        """Return for each id whether its node has arrived."""
+        found: BoolArray = self._ids.find(ids) >= 0
+        return found
+
+    def subgraph(self, position: int, budget: tuple[int, int], key: int) -> Sparsified:
+        """Return a small random subgraph around a node, with all edges among its nodes.
+
+        Args:
+            position: position of arrival of the centre.
+            budget: most first-hop and second-hop nodes.
+            key: key of the random draws.
+        """
         return sparsify(self._adjacency.arrays, position, budget, key)
 
-    def look(self, ids: ArrayLike, look: Look, key: int) -> Neighborhood:
-        """Look at distinct nodes. The same key, nodes and graph give the same look."""
+    def sample(self, ids: ArrayLike, sampling: NeighborSampling, key: int) -> Neighborhood:
+        """Sample the neighbourhood of distinct nodes. The same key, nodes and graph return the same sample.
+
+        Args:
+            ids: ids of nodes that have arrived.
+            sampling: hops, fan-outs and weights.
+            key: key of the random draws.
+        """
         seeds = self.positions(ids)
         if len(seeds) == 0:
-            raise EmptyBatchError("no node to look at")
-        fanouts = np.array(look.fanouts, np.int64)
+            raise EmptyBatchError("no node to sample; ids is empty")
+        fanouts = np.array(sampling.fanouts, np.int64)
         nodes, sizes, indptr, indices = sample(*self._adjacency.arrays, seeds, fanouts, np.uint64(key))
         if sizes[0] != len(seeds):
-            raise DuplicateNodeError("a node is named twice in one look")
-        degrees = self._adjacency.degrees(nodes) if look.degrees == "store" else None
-        edge, own = weigh(look, sizes, indptr, indices, degrees)
+            raise DuplicateNodeError("a node id occurs twice; sample each node once")
+        degrees = self._adjacency.degrees(nodes) if sampling.degrees == "store" else None
+        weights = weigh(sampling, sizes, indptr, indices, degrees)
         cost = touched(self.features, nodes, indptr)
-        return Neighborhood(tuple(sizes.tolist()), indptr, indices, edge, own, nodes, self.features, cost, look.norm)
+        shape = tuple(sizes.tolist())
+        return Neighborhood(shape, indptr, indices, *weights, nodes, self.features, cost, sampling.norm)
 
     def _checked_edges(self, new: IntArray, ends: IntArray) -> tuple[PositionArray, PositionArray]:
-        """Give positions (later, earlier), sorted, of edges that are allowed."""
+        """Return the positions of the (later, earlier) ends of valid edges, sorted."""
         if ends.shape[1] == 0:
             none = np.empty(0, np.int32)
             return none, none
         found = self._ids.find(np.ascontiguousarray(ends.ravel()))
-        mine = _positions_in(new, len(self), ends.ravel(), found)
-        if (mine < 0).any():
-            raise UnknownNodeError(f"an edge names node {int(ends.ravel()[mine < 0][0])}, which has not arrived")
-        later = np.maximum(*mine.reshape(2, -1))
-        earlier = np.minimum(*mine.reshape(2, -1))
+        positions = _positions_in(new, len(self), ends.ravel(), found)
+        if (positions < 0).any():
+            unknown = int(ends.ravel()[positions < 0][0])
+            raise UnknownNodeError(f"an edge refers to node {unknown}, which has not arrived")
+        later = np.maximum(*positions.reshape(2, -1))
+        earlier = np.minimum(*positions.reshape(2, -1))
         if (later == earlier).any():
             raise SelfLoopError(f"node {int(ends[0][later == earlier][0])} has an edge to itself")
         if later.min() < len(self):
             old = ends[:, later < len(self)][:, 0].tolist()
-            raise OldEdgeError(f"the edge {old} joins two nodes that had arrived before; edges come with a node")
+            raise OldEdgeError(f"the edge {old} connects two nodes that arrived earlier; add edges with a new node")
         later, earlier = in_order(later, earlier)
         if ((later[1:] == later[:-1]) & (earlier[1:] == earlier[:-1])).any():
-            raise DuplicateEdgeError("an edge is given twice in one arrival")
+            raise DuplicateEdgeError("an edge occurs twice in one arrival")
         return later, earlier
 
 
@@ -224,7 +256,7 @@ def _match(ids: IntArray, order: IntArray, first: int, wanted: IntArray, found: 
 
 
 def _positions_in(new: IntArray, first: int, wanted: IntArray, found: PositionArray) -> PositionArray:
-    """Fill the positions that the new ids will have where the table knows none."""
+    """Fill the missing positions of `found` with those that the new ids will get."""
     order = np.argsort(new)
     return _match(new[order], order, first, np.ascontiguousarray(wanted), found)
 
@@ -234,7 +266,7 @@ def _ends_of(edges: ArrayLike) -> IntArray:
     if given is not None and given.size == 0:
         return np.empty((2, 0), np.int64)
     if given is None or given.ndim != 2 or len(given) != 2:
-        raise GraphError(f"edges are integers of shape (2, E), not {_shown(edges)}")
+        raise GraphError(f"edges must be integers of shape (2, E), not {_description(edges)}")
     return given
 
 
@@ -243,11 +275,11 @@ def _ids_of(ids: ArrayLike) -> IntArray:
     if given is not None and given.size == 0:
         return np.empty(0, np.int64)
     if given is None or given.ndim != 1:
-        raise GraphError(f"node ids are a flat array of integers, not {_shown(ids)}")
+        raise GraphError(f"node ids must be a one-dimensional array of integers, not {_description(ids)}")
     return given
 
 
-def _shown(given: ArrayLike) -> str:
+def _description(given: ArrayLike) -> str:
     try:
         array = np.asarray(given)
     except ValueError:

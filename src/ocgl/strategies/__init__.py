@@ -1,8 +1,52 @@
-"""Methods: one file each, and the training loop they share."""
+"""The methods: one file each. What they share lies in `_core`."""
 
-from ocgl.strategies.base import STRICT, Strategy
-from ocgl.strategies.learner import Learner
-from ocgl.strategies.registry import find, make, names
-from ocgl.strategies.watch import Watch
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["STRICT", "Learner", "Strategy", "Watch", "find", "make", "names"]
+from ocgl.strategies._core.base import Strategy, strategy
+from ocgl.strategies._core.cached_predictor import CachedPredictor
+from ocgl.strategies._core.closed_form import ClosedForm
+from ocgl.strategies._core.feature_replay import FeatureReplay
+from ocgl.strategies._core.gradient import GRID, REPLAY_GRID, Examples, GradientStrategy
+from ocgl.strategies._core.importance import Importances
+from ocgl.strategies._core.learner import Learner
+from ocgl.strategies._core.projection import project
+
+if TYPE_CHECKING:
+    from ocgl.strategies._core.registry import find, make_strategy, names
+    from ocgl.strategies.a_gem import AGEM
+    from ocgl.strategies.bare import Bare
+    from ocgl.strategies.er import ER
+    from ocgl.strategies.ewc import EWC
+    from ocgl.strategies.joint import Joint
+    from ocgl.strategies.linear import Linear
+    from ocgl.strategies.lwf import LwF
+    from ocgl.strategies.mas import MAS
+    from ocgl.strategies.pdgnn import PDGNN
+    from ocgl.strategies.ridge import Ridge
+    from ocgl.strategies.slda import SLDA
+    from ocgl.strategies.ssm_a_gem import SSMAGEM
+    from ocgl.strategies.ssm_er import SSMER
+    from ocgl.strategies.twp import TWP
+
+__all__ = [
+    "AGEM", "ER", "EWC", "GRID", "MAS", "PDGNN", "REPLAY_GRID", "SLDA", "SSMAGEM", "SSMER", "TWP", "Bare",
+    "CachedPredictor", "ClosedForm", "Examples", "FeatureReplay", "GradientStrategy", "Importances", "Joint",
+    "Learner", "Linear", "LwF", "Ridge", "Strategy", "find", "make_strategy", "names", "project", "strategy",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Import a method, or the registry of methods, when it is first asked for."""
+    if name in ("find", "make_strategy", "names"):
+        return getattr(import_module("ocgl.strategies._core.registry"), name)
+    if not name.startswith("_"):
+        for info in iter_modules(__path__):
+            if info.name.replace("_", "") == name.lower():
+                return getattr(import_module(f"ocgl.strategies.{info.name}"), name)
+    raise AttributeError(f"module 'ocgl.strategies' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,23 +2,29 @@
 
 from typing import ClassVar
 
-from pydantic.dataclasses import dataclass
+from torch import Tensor
 
-from ocgl.strategies.base import STRICT
-from ocgl.strategies.training import GCNStrategy
+from ocgl.strategies._core.base import strategy
+from ocgl.strategies._core.gradient import Examples, GradientStrategy
 
 
-@dataclass(kw_only=True, config=STRICT)
-class Bare(GCNStrategy):
-    """A GCN trained on each batch as it comes, with nothing against forgetting.
+@strategy
+class Bare(GradientStrategy):
+    r"""A GCN trained on each batch as it comes, with nothing against forgetting.
 
-    L = CE(f(B), y), one Adam step per pass.
+    .. math:: L = CE(f(B), y)
 
-    >>> Bare(lr=0.01).look.hops
+    >>> Bare(lr=0.01).sampling.hops
     2
     """
 
     name: ClassVar[str] = "bare"
+    title: ClassVar[str] = "bare"
+    idea: ClassVar[str] = "plain training, the lower bound"
     reference: ClassVar[str] = (
         "Kipf and Welling, Semi-supervised classification with graph convolutional networks, 2017"
     )
+
+    def loss(self, examples: Examples) -> Tensor:
+        """L = CE(batch)."""
+        return self.cross_entropy(examples)

@@ -1,28 +1,52 @@
 """Experience replay."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from pydantic.dataclasses import dataclass
+from pydantic import NonNegativeInt, PositiveInt
+from torch import Tensor
 
-from ocgl.graph import Neighborhood
-from ocgl.strategies.base import STRICT
-from ocgl.strategies.replay import NodeReplay
-from ocgl.types import BoolArray, IntArray
+from ocgl.buffers import NodeBuffer
+from ocgl.graph import Batch
+from ocgl.strategies._core.base import strategy
+from ocgl.strategies._core.gradient import REPLAY_GRID, Examples, GradientStrategy
 
 
-@dataclass(kw_only=True, config=STRICT)
-class ER(NodeReplay):
-    """A reservoir of bare nodes; every step has the batch and a draw of the memory, the memories without neighbours.
+@strategy
+class ER(GradientStrategy):
+    """Trains on the batch together with memories: past nodes, drawn from a reservoir, without their neighbours.
 
-    L = mean CE over (batch + memories).
+    L = mean CE over (batch and memories)
+
+    Args:
+        memory_proportion: memories drawn per labelled node of the batch.
+        buffer_size: nodes that the reservoir holds.
 
     >>> ER(memory_proportion=2).memory_nodes
     0
     """
 
     name: ClassVar[str] = "er"
+    title: ClassVar[str] = "ER"
+    idea: ClassVar[str] = "train on the batch and remembered nodes without neighbours together"
+    keeps: ClassVar[str] = "P + M F"
+    update_cost: ClassVar[str] = "G + mp B F H"
     reference: ClassVar[str] = "Chaudhry et al., On tiny episodic memories in continual learning, 2019"
+    replays: ClassVar[str] = "bare nodes without neighbours"
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = REPLAY_GRID
 
-    def step(self, seen: Neighborhood, targets: IntArray, allowed: BoolArray | None) -> None:
-        """Rehearse."""
-        self.rehearse(seen, targets, allowed)
+    memory_proportion: PositiveInt = 1
+    buffer_size: NonNegativeInt = 500
+
+    def build(self, width: int) -> None:
+        """Make the network and the reservoir."""
+        super().build(width)
+        self.buffer = NodeBuffer(self.buffer_size, width, self.layers, self.seed)
+
+    def loss(self, examples: Examples) -> Tensor:
+        """L = mean CE over (batch and memories)."""
+        memories = self.memories(self.buffer.draw_nodes(self.memory_proportion * examples.labelled))
+        return self.cross_entropy(examples, *memories)
+
+    def after_batch(self, examples: Examples, batch: Batch) -> None:
+        """Offer the nodes of the batch to the reservoir."""
+        self.buffer.offer_batch(batch)

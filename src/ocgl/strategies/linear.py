@@ -4,55 +4,55 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from pydantic.dataclasses import dataclass
 from torch import nn
 
-from ocgl.graph import Look, Neighborhood
-from ocgl.models import MLP, narrow_logits, softmax_gradient
-from ocgl.strategies.base import STRICT
-from ocgl.strategies.training import labelled
-from ocgl.strategies.viewed import ViewedReplay
+from ocgl.graph import Neighborhood, NeighborSampling
+from ocgl.nn import IGNORE, MLP, narrow_logits, softmax_gradient
+from ocgl.strategies._core.base import strategy
+from ocgl.strategies._core.feature_replay import FeatureReplay
 from ocgl.types import BoolArray, FloatArray, IntArray
 
 
-@dataclass(kw_only=True, config=STRICT)
-class Linear(ViewedReplay):
-    """z_v = (x_v + sum of x_u over at most `fanout` sampled neighbours) / (1 + their number), then softmax(Wz + b).
+@strategy
+class Linear(FeatureReplay):
+    """z_v = (x_v + sum of x_u over at most `fanout` sampled neighbours u) / (1 + their number); softmax(W z + b).
 
-    Each step has the batch's z together with `memory_proportion` remembered ones per node of the batch, drawn
-    uniformly from a reservoir; a remembered z stays as it was on arrival. Cost O(rF + FC) per node. With a `view`, z is
-    that view of the node instead.
+    L = mean CE over (z of the batch and remembered z)
 
-    >>> Linear(memory_proportion=3).look.hops
+    Cost O(rF + FC) per node.
+
+    >>> Linear(memory_proportion=3).sampling.hops
     1
     """
 
     name: ClassVar[str] = "linear"
+    title: ClassVar[str] = "LINEAR"
+    idea: ClassVar[str] = "logistic regression on one-hop means, with remembered means"
+    update_cost: ClassVar[str] = "(1 + mp) B F C"
     reference: ClassVar[str] = "Donghi et al., Online continual graph learning, 2025"
 
-    def own_look(self) -> Look:
+    def own_sampling(self) -> NeighborSampling:
         """One hop, averaged."""
-        return self._looking(1, "mean")
+        return self.sampling_of(1, "mean")
 
-    def own_vectors(self, seen: Neighborhood) -> FloatArray:
-        """Give z."""
-        return seen.aggregated
+    def own_features(self, neighborhood: Neighborhood) -> FloatArray:
+        """Return z: the mean over the node and its sampled neighbours."""
+        return neighborhood.aggregated
 
     def make_model(self, width: int, rng: np.random.Generator) -> nn.Module:
-        """Make the affine classifier."""
-        return MLP(self.trained_width(width), 0, rng)
+        """Make the affine classifier W z + b."""
+        return MLP(width, 0, rng)
 
-    def scores(self, seen: Neighborhood) -> FloatArray:
-        """Give the logits."""
-        self._check_look(seen, self._width)
-        return narrow_logits(self.trained_on(self.encode(seen)), *self.head.arrays)
+    def step(self, z: FloatArray, targets: IntArray, allowed: BoolArray | None) -> None:
+        """L = mean CE over (batch and memories), with its gradient in closed form."""
+        memories, labels = self.buffer.draw(self.memory_proportion * int((targets != IGNORE).sum()))
+        if len(labels):
+            z, targets = np.concatenate([z, memories]), np.concatenate([targets, self.head.targets(labels)])
+        gradients = softmax_gradient(self.inputs(z), *self.head.arrays, targets, allowed)
+        self.trainer.nonfinite_losses += not np.isfinite(gradients[1]).all()
+        self.trainer.apply(torch.from_numpy(gradient) for gradient in gradients)
 
-    def step(self, seen: FloatArray, targets: IntArray, allowed: BoolArray | None) -> None:
-        """Rehearse, with the gradient in closed form."""
-        recalled = self.recall(self.memory_proportion * labelled(targets))
-        if recalled is not None:
-            seen = np.concatenate([seen, recalled[0]])
-            targets = np.concatenate([targets, self.head.targets(recalled[1])])
-        gradients = softmax_gradient(self.trained_on(seen), *self.head.arrays, targets, allowed)
-        self.nonfinite_losses += not np.isfinite(gradients[1]).all()
-        self.apply(torch.from_numpy(gradient) for gradient in gradients)
+    def scores(self, neighborhood: Neighborhood) -> FloatArray:
+        """Return the logits W z + b."""
+        self.check_neighborhood(neighborhood)
+        return narrow_logits(self.inputs(self.features(neighborhood)), *self.head.arrays)

@@ -6,32 +6,42 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from ocgl.graph import Batch, Neighborhood
-from ocgl.models import GCN, IGNORE
+from ocgl.nn import IGNORE
 from ocgl.state import State
-from ocgl.strategies.base import STRICT
-from ocgl.strategies.training import GCNStrategy, GradientStrategy, masked
-from ocgl.types import BoolArray, IntArray, Json
+from ocgl.strategies._core.base import strategy
+from ocgl.strategies._core.gradient import GRID, Examples, GradientStrategy, allowed, mean_cross_entropy
+from ocgl.strategies._core.trainer import Trainer
+from ocgl.types import Json
 
 
-@dataclass(kw_only=True, config=STRICT)
-class LwF(GCNStrategy):
-    """The model's own past self, copied every `update_every` batches, teaches the classes it knew.
+@strategy
+class LwF(GradientStrategy):
+    """A copy of the network, taken every `update_every` batches, teaches the classes it knew.
 
-    L = CE + lambda_dist * mean over the batch of -sum_c q_c log p_c, with q = softmax(teacher / T) and
-    p = softmax(student / T) over the teacher's classes: new classes are free. With `student="all"` the student's
-    softmax is over all its classes, so that what it gives to new ones counts against it.
+    L = CE(batch) + lambda_dist * mean over the batch of -sum_c q_c log p_c
+    q = softmax(teacher / T), p = softmax(student / T), both over the teacher's classes
 
-    >>> LwF(update_every=10).look.hops
+    Args:
+        lambda_dist: weight of the distillation.
+        temperature: T.
+        update_every: batches between copies.
+        student: `known` for a student's softmax over the teacher's classes, so that new classes are free; `all` for
+            one over all its classes, so that what it gives to new ones counts against it.
+
+    >>> LwF(update_every=10).sampling.hops
     2
     """
 
     name: ClassVar[str] = "lwf"
+    title: ClassVar[str] = "LwF"
+    idea: ClassVar[str] = "a past copy of the model teaches the classes it knew"
+    keeps: ClassVar[str] = "P + p"
+    update_cost: ClassVar[str] = "3/2 G"
     reference: ClassVar[str] = "Li and Hoiem, Learning without forgetting, 2018"
-    grid: ClassVar[dict[str, tuple[Any, ...]]] = GradientStrategy.grid | {
+    grid: ClassVar[dict[str, tuple[Any, ...]]] = GRID | {
         "lambda_dist": (0.1, 1.0, 10.0),
         "temperature": (0.2, 2.0, 20.0),
         "update_every": (1, 10, 100),
@@ -42,68 +52,91 @@ class LwF(GCNStrategy):
     update_every: PositiveInt = 10
     student: Literal["known", "all"] = "known"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._teacher: nn.Module | None = None
+    def build(self, width: int) -> None:
+        """Make the network and the place for its copy."""
+        super().build(width)
+        self.teacher = Teacher(self.trainer)
         self._taught: Tensor | None = None
-        self._fresh = False  # the teacher is the present model: its gradient is zero, and rounding must not say else
 
-    @classmethod
-    def representative(cls, settings: Json) -> Json:
-        """A teacher that equals the student on the only pass teaches nothing."""
-        plain = settings.get("student", "known") == "known"
-        if plain and settings.get("passes") == 1 and settings.get("update_every") == 1:
-            return settings | {key: cls.grid[key][0] for key in ("lambda_dist", "temperature")}
-        return settings
+    def before_batch(self, examples: Examples) -> None:
+        """Ask the teacher once: it does not change during a batch."""
+        self._taught = self.teacher.probabilities(examples.neighborhood, self.temperature)
 
-    def before_batch(self, seen: Neighborhood) -> None:
-        """Ask the teacher once; it does not change during a batch."""
-        self._taught = None
-        if self._teacher is not None:
-            with torch.no_grad():
-                self._taught = torch.softmax(self._teacher(seen) / self.temperature, 1)
-
-    def step(self, seen: Neighborhood, targets: IntArray, allowed: BoolArray | None) -> None:
-        """Descend on cross-entropy and distillation."""
-        logits = self.forward(seen)
-        loss = self.loss(masked(logits, allowed), targets)
-        grown = self._taught is not None and self.student == "all" and self._taught.shape[1] < logits.shape[1]
-        if self._taught is not None and (grown or not self._fresh):
-            classes = self._taught.shape[1]
-            heard = logits if self.student == "all" else logits[:, :classes]
-            known = torch.log_softmax(heard / self.temperature, 1)[:, :classes]
-            told = (self._taught * known).sum(1)[torch.from_numpy(targets != IGNORE)]
+    def loss(self, examples: Examples) -> Tensor:
+        """L = CE(batch) - lambda_dist * mean of sum_c q_c log p_c."""
+        logits = self.logits(examples.neighborhood)
+        loss = mean_cross_entropy(allowed(logits, examples), examples.targets)
+        q = self._taught
+        if q is not None and not self._teaches_itself(q, logits):
+            classes = q.shape[1]
+            known = logits if self.student == "all" else logits[:, :classes]
+            log_p = torch.log_softmax(known / self.temperature, 1)[:, :classes]
+            told = (q * log_p).sum(1)[torch.from_numpy(examples.targets != IGNORE)]
             loss = loss - self.lambda_dist * told.mean()
-        self._fresh = False
+        return loss
+
+    def step(self, examples: Examples) -> None:
+        """Make one step; from then on the teacher is not the student any more."""
+        loss = self.loss(examples)
+        self.teacher.fresh = False
         self.descend(loss)
 
-    def after_batch(self, seen: Neighborhood, batch: Batch) -> None:
-        """Make the present model the teacher, every so often."""
+    def after_batch(self, examples: Examples, batch: Batch) -> None:
+        """Copy the network, every so often."""
         self._taught = None
         if (self.updates + 1) % self.update_every == 0:
-            self._teacher = copy.deepcopy(self.model).requires_grad_(False)
-            self._fresh = True
+            self.teacher.copy(self.model)
+
+    def _teaches_itself(self, q: Tensor, logits: Tensor) -> bool:
+        """Return whether p = q, so that the gradient of the distillation is zero; rounding must not say otherwise."""
+        grown = self.student == "all" and q.shape[1] < logits.shape[1]
+        return self.teacher.fresh and not grown
+
+    @classmethod
+    def canonical_config(cls, config: Json) -> Json:
+        """A teacher that equals the student on the only pass teaches nothing."""
+        plain = config.get("student", "known") == "known"
+        if plain and config.get("passes") == 1 and config.get("update_every") == 1:
+            return config | {key: cls.grid[key][0] for key in ("lambda_dist", "temperature")}
+        return config
+
+
+class Teacher:
+    """A frozen copy of the network; `fresh` while the network has not moved since."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+        self._model: nn.Module | None = None
+        self.fresh = False
+
+    def copy(self, model: nn.Module) -> None:
+        """Become what the network is now."""
+        self._model = copy.deepcopy(model).requires_grad_(False)
+        self.fresh = True
+
+    def probabilities(self, neighborhood: Neighborhood, temperature: float) -> Tensor | None:
+        """Return softmax(teacher / T); None before the first copy."""
+        if self._model is None:
+            return None
+        with torch.no_grad():
+            return torch.softmax(self._model(neighborhood) / temperature, 1)
 
     @property
-    def memory_bytes(self) -> int:
-        """Parameters and moments, and as many parameters again for the teacher."""
-        return 0 if self._model is None else super().memory_bytes + self.parameter_bytes
+    def nbytes(self) -> int:
+        """As many bytes as the parameters of the network."""
+        return self._trainer.parameter_bytes
 
     def state(self) -> State:
-        """Give the teacher as well."""
-        state = super().state()
-        state.facts["fresh"] = self._fresh
-        if self._teacher is not None:
-            arrays = {name: p.numpy().copy() for name, p in self._teacher.named_parameters()}
-            state.include("teacher", State(dict(arrays)))
-        return state
+        """Return the copy."""
+        if self._model is None:
+            return State({}, {"fresh": self.fresh, "copied": False})
+        arrays = {name: p.numpy().copy() for name, p in self._model.named_parameters()}
+        return State(dict(arrays), {"fresh": self.fresh, "copied": True})
 
-    def take_state(self, state: State) -> None:
-        """Take the teacher as well."""
-        super().take_state(state)
-        self._teacher, self._fresh = None, bool(state.facts["fresh"])
-        if "teacher" in state.facts:
-            teacher = GCN(self._width, self.layers, self.hidden, np.random.default_rng(0)).requires_grad_(False)
-            for name, parameter in teacher.named_parameters():
-                parameter.data = torch.from_numpy(state.part("teacher").arrays[name].copy())
-            self._teacher = teacher
+    def load_state(self, state: State) -> None:
+        """Take the copy."""
+        self._model, self.fresh = None, bool(state.facts["fresh"])
+        if state.facts["copied"]:
+            self._model = copy.deepcopy(self._trainer.model).requires_grad_(False)
+            for name, parameter in self._model.named_parameters():
+                parameter.data = torch.from_numpy(np.array(state.arrays[name]))

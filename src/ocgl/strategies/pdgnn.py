@@ -3,52 +3,70 @@
 from typing import ClassVar
 
 import numpy as np
+import torch
 from pydantic import NonNegativeInt, PositiveInt
-from pydantic.dataclasses import dataclass
-from torch import nn
+from torch import Tensor, nn
 
-from ocgl.graph import Look, Neighborhood
+from ocgl.graph import Neighborhood, NeighborSampling
 from ocgl.graph.features import dense
-from ocgl.models import MLP, propagate
-from ocgl.strategies.base import STRICT
-from ocgl.strategies.viewed import ViewedReplay
+from ocgl.nn import IGNORE, MLP, propagate
+from ocgl.strategies._core.base import strategy
+from ocgl.strategies._core.feature_replay import FeatureReplay
+from ocgl.strategies._core.gradient import mean_cross_entropy
 from ocgl.types import BoolArray, FloatArray, IntArray
 
 
-@dataclass(kw_only=True, config=STRICT)
-class PDGNN(ViewedReplay):
-    """z_v = (A^K X)_v with symmetric weights on the sampled K-hop subgraph, no parameters; then an MLP F-hidden-C.
+@strategy
+class PDGNN(FeatureReplay):
+    """z_v = (A^K X)_v with symmetric weights on the sampled K-hop neighbourhood, no parameters; then an MLP on z.
 
-    L = mean CE over (z of the batch + remembered z); a remembered z stays as it was on arrival. With a `view`, z is
-    that view of the node instead.
+    L = mean CE over (z of the batch and remembered z)
 
-    >>> PDGNN(layers=1).look.hops
+    Args:
+        layers: K.
+        hidden: hidden units of the MLP.
+
+    >>> PDGNN(layers=1).sampling.hops
     1
     """
 
     name: ClassVar[str] = "pdgnn"
+    title: ClassVar[str] = "PDGNN"
+    idea: ClassVar[str] = "an MLP on parameter-free K-hop embeddings, with remembered embeddings"
+    update_cost: ClassVar[str] = "(1 + mp) B F H"
     reference: ClassVar[str] = "Zhang et al., Topology-aware embedding memory for continual learning on graphs, 2024"
 
     layers: NonNegativeInt = 2
     hidden: PositiveInt = 256
 
-    def own_look(self) -> Look:
+    def own_sampling(self) -> NeighborSampling:
         """As many hops as the embedding has."""
-        return self._looking(self.layers, "sym")
+        return self.sampling_of(self.layers, "sym")
+
+    def own_features(self, neighborhood: Neighborhood) -> FloatArray:
+        """Return z: aggregate raw features once per hop."""
+        if neighborhood.hops == 0:
+            return dense(neighborhood.own_rows())
+        z = neighborhood.aggregated
+        for layer in range(2, neighborhood.hops + 1):
+            z = propagate(z, neighborhood.block(layer))
+        return z
 
     def make_model(self, width: int, rng: np.random.Generator) -> nn.Module:
         """Make the MLP."""
-        return MLP(self.trained_width(width), self.hidden, rng)
+        return MLP(width, self.hidden, rng)
 
-    def own_vectors(self, seen: Neighborhood) -> FloatArray:
-        """Give z: aggregate raw features once per hop."""
-        if seen.hops == 0:
-            return dense(seen.own_rows())
-        z = seen.aggregated
-        for layer in range(2, seen.hops + 1):
-            z = propagate(z, seen.block(layer))
-        return z
+    def step(self, z: FloatArray, targets: IntArray, allowed: BoolArray | None) -> None:
+        """L = mean CE over (batch and memories)."""
+        logits = self._logits(z)
+        if allowed is not None:
+            logits = logits.masked_fill(torch.from_numpy(~allowed), -torch.inf)
+        memories, labels = self.buffer.draw(self.memory_proportion * int((targets != IGNORE).sum()))
+        if len(labels):
+            logits = torch.cat([logits, self._logits(memories)])
+            targets = np.concatenate([targets, self.head.targets(labels)])
+        self.trainer.descend(mean_cross_entropy(logits, targets))
 
-    def step(self, seen: FloatArray, targets: IntArray, allowed: BoolArray | None) -> None:
-        """Rehearse."""
-        self.rehearse(seen, targets, allowed)
+    def _logits(self, z: FloatArray) -> Tensor:
+        logits: Tensor = self.model(torch.from_numpy(self.inputs(z)))
+        return logits

@@ -3,43 +3,48 @@
 from typing import ClassVar
 
 import numpy as np
-from pydantic.dataclasses import dataclass
 from scipy.linalg import blas
 
-from ocgl.models.moments import Moments
-from ocgl.strategies.base import STRICT
-from ocgl.strategies.closed_form import ClosedForm, solved, variance
+from ocgl.nn.moments import Moments
+from ocgl.strategies._core.base import strategy
+from ocgl.strategies._core.closed_form import ClosedForm, solved, variance
 from ocgl.types import DoubleArray
 
 
-@dataclass(kw_only=True, config=STRICT)
+@strategy
 class Ridge(ClosedForm):
-    """W = argmin of the mean of |W'z + b - e_y|^2 plus s (tr S / d) |W|^2, with S the covariance within classes.
+    """Least squares onto the classes: z are the node's features, e_y the unit vector of its class.
 
-    `balanced` gives every class the same weight, with the covariance that all share: the mean over examples is then a
-    mean over classes of S plus the scatter of the class means. Otherwise every example has the same weight.
+    W, b = argmin of mean |W'z + b - e_y|^2 + s (tr S / d) |W|^2,  S the covariance within classes
+
+    Args:
+        balanced: give every class the same weight, with the covariance that all classes share: the mean over
+            examples is then a mean over classes of S plus the scatter of the class means. Otherwise every example
+            has the same weight.
 
     >>> Ridge(balanced=False).balanced
     False
     """
 
     name: ClassVar[str] = "ridge"
+    title: ClassVar[str] = "Ridge"
+    idea: ClassVar[str] = "least squares onto the classes, from the same running sums (not in the paper)"
     reference: ClassVar[str] = "recursive least squares; Zhuang et al., Analytic class-incremental learning, 2022"
 
     balanced: bool = True
 
     def solve(self, moments: Moments) -> tuple[DoubleArray, DoubleArray]:
-        """Give the solution of the normal equations."""
+        """Solve the normal equations."""
         means, within = moments.means, moments.within()
-        share = self._share(moments.counts)
+        prior = self._class_weights(moments.counts)
         size = variance(within, means)
-        middle = share @ means
+        middle = prior @ means
         centred = means - middle
-        spread = blas.dsyrk(1.0, (centred * np.sqrt(share)[:, None]).T, 1.0, within, lower=1, overwrite_c=1)
-        targets = np.eye(len(share)) - share
-        weights = solved(spread, (centred * share[:, None]).T @ targets, self.shrinkage * size)
-        return weights, share - middle @ weights
+        spread = blas.dsyrk(1.0, (centred * np.sqrt(prior)[:, None]).T, 1.0, within, lower=1, overwrite_c=1)
+        targets = np.eye(len(prior)) - prior
+        weights = solved(spread, (centred * prior[:, None]).T @ targets, self.shrinkage * size)
+        return weights, prior - middle @ weights
 
-    def _share(self, counts: DoubleArray) -> DoubleArray:
-        """Give the weight of each class."""
+    def _class_weights(self, counts: DoubleArray) -> DoubleArray:
+        """Return the weight of each class."""
         return np.full(len(counts), 1 / len(counts)) if self.balanced else counts / counts.sum()

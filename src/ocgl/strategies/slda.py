@@ -3,30 +3,32 @@
 from typing import ClassVar
 
 import numpy as np
-from pydantic.dataclasses import dataclass
 
-from ocgl.models.moments import Moments
-from ocgl.strategies.base import STRICT
-from ocgl.strategies.closed_form import ClosedForm, solved, variance
+from ocgl.nn.moments import Moments
+from ocgl.strategies._core.base import strategy
+from ocgl.strategies._core.closed_form import ClosedForm, solved, variance
 from ocgl.types import DoubleArray
 
 
-@dataclass(kw_only=True, config=STRICT)
+@strategy
 class SLDA(ClosedForm):
-    """Class means mu_c and one covariance S within classes; the class of the highest mu_c' A z - mu_c' A mu_c / 2.
+    """Gaussian classes: means mu_c and one covariance S within classes, all classes equally likely.
 
-    A is the inverse of (1 - s) S + s (tr S / d) I with shrinkage s; all classes have the same prior. What all classes
-    share is left out of the scores: they are those of rows and means from which the mean of the means is taken.
+    class = argmax_c of mu_c' A z - mu_c' A mu_c / 2,  A the inverse of (1 - s) S + s (tr S / d) I,  s the shrinkage
 
-    >>> SLDA(shrinkage=0.1).look.hops
+    What all classes share is left out of the scores: the mean of the class means is subtracted from rows and means.
+
+    >>> SLDA(shrinkage=0.1).sampling.hops
     1
     """
 
     name: ClassVar[str] = "slda"
+    title: ClassVar[str] = "SLDA"
+    idea: ClassVar[str] = "Gaussian classes around running means with one covariance (not in the paper)"
     reference: ClassVar[str] = "Hayes and Kanan, Lifelong machine learning with deep streaming LDA, 2020"
 
     def solve(self, moments: Moments) -> tuple[DoubleArray, DoubleArray]:
-        """Give A (mu - m) and the bias, with m the mean of the class means."""
+        """Return A (mu - m) and the bias, with m the mean of the class means."""
         means, within = moments.means, moments.within()
         size = variance(within, means)
         within *= 1 - self.shrinkage

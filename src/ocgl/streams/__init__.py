@@ -1,4 +1,4 @@
-"""Arrivals and labels in order, for every setting."""
+"""Streams: nodes and labels in order of arrival, for each continual learning setting."""
 
 from ocgl.streams.build import class_stream, make_stream
 from ocgl.streams.config import StreamConfig

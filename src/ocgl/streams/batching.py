@@ -1,4 +1,4 @@
-"""Where one step of the stream ends and the next begins, and when labels come."""
+"""Cuts a stream into steps, and schedules the labels."""
 
 import numpy as np
 
@@ -9,7 +9,13 @@ from ocgl.types import IntArray
 
 
 def step_ends(tasks: IntArray, role: IntArray, config: StreamConfig) -> IntArray:
-    """Give the position after the last arrival of each step, from task and role in order of arrival."""
+    """Return the end position (exclusive) of each step in the order of arrival.
+
+    Args:
+        tasks: task of each node, in order of arrival.
+        role: role of each node, in order of arrival.
+        config: its `batch_size`, `batching` and `straddle` define the steps.
+    """
     ends: list[IntArray] = []
     cuts = np.array([len(tasks)]) if config.straddle else np.append(np.nonzero(np.diff(tasks))[0] + 1, len(tasks))
     begin = 0
@@ -28,37 +34,44 @@ def _segment_ends(role: IntArray, config: StreamConfig) -> IntArray:
         return np.array([len(role)])
     ends = trained[size - 1 :: size] + 1
     if len(trained) % size == 0:
-        return np.append(ends[:-1], len(role))  # what trails joins the last full batch
+        return np.append(ends[:-1], len(role))  # trailing held-out nodes join the last full batch
     return np.append(ends, len(role))
 
 
 def label_steps(order: IntArray, role: IntArray, ends: IntArray, config: StreamConfig) -> tuple[IntArray, IntArray]:
-    """Give the training nodes in the order in which their labels come, and how many have come after each step.
+    """Return the training nodes in the order their labels arrive, and the number of labels after each step.
 
-    A step brings at most as many labels as a batch has nodes: what is due beyond that waits its turn, so that the
-    cost of an update stays bounded. Labels due after the last step never come.
+    A step delivers at most `batch_size` delayed labels, which bounds the cost of an update; further due labels wait
+    in a queue. Labels due after the last step never arrive.
+
+    Args:
+        order: nodes in order of arrival.
+        role: role of each node, in order of arrival.
+        ends: end position of each step.
+        config: its `label_delay`, `missing_labels` and `batch_size` define the schedule.
     """
     trained = role == TRAIN
     nodes = order[trained]
     arrived = np.searchsorted(ends, np.nonzero(trained)[0], side="right")
     rng = generator(config.stream_seed, "labels")
     if config.missing_labels:
-        comes = rng.random(len(nodes)) >= config.missing_labels
-        nodes, arrived = nodes[comes], arrived[comes]
+        labelled = rng.random(len(nodes)) >= config.missing_labels
+        nodes, arrived = nodes[labelled], arrived[labelled]
     if config.label_delay == 0:
         return nodes, np.searchsorted(arrived, np.arange(len(ends)), side="right")
     low, high = config.label_delay if isinstance(config.label_delay, tuple) else (config.label_delay,) * 2
     due = arrived + rng.integers(low, high + 1, size=len(nodes))
     queue = np.argsort(due, kind="stable")
     due_by = np.searchsorted(due[queue], np.arange(len(ends)), side="right")
-    come = _paced(due_by, config.batch_size)
-    return nodes[queue][: come[-1]], come
+    delivered = _rate_limited(due_by, config.batch_size)
+    return nodes[queue][: delivered[-1]], delivered
 
 
-def _paced(due_by: IntArray, most: int) -> IntArray:
-    come = np.empty_like(due_by)
+def _rate_limited(due_by: IntArray, most: int) -> IntArray:
+    """Return the labels delivered by each step, at most `most` per step, given the labels due by each step."""
+    delivered = np.empty_like(due_by)
     total = 0
     for step, due in enumerate(due_by.tolist()):
         total = min(due, total + most)
-        come[step] = total
-    return come
+        delivered[step] = total
+    return delivered

@@ -1,4 +1,4 @@
-"""Streams from graphs."""
+"""Builds streams from graphs."""
 
 from typing import Any
 
@@ -16,7 +16,12 @@ from ocgl.types import IntArray
 
 
 def make_stream(graph: Graph, kind: str = "class", **options: Any) -> Stream:
-    """Make a stream of a kind; `StreamConfig` lists the options.
+    """Build a stream from a graph.
+
+    Args:
+        graph: the graph, with features and labels.
+        kind: `class`, `time`, `domain`, `task`, `blurry` or `iid`.
+        options: further options of `StreamConfig`.
 
     >>> ring = Graph.from_edges("ring", np.array([[0, 1, 2, 3], [1, 2, 3, 0]]), np.array([0, 1, 2, 3]) // 2)
     >>> make_stream(ring, "iid", classes_per_task=1, batch_size=1).tasks
@@ -24,7 +29,7 @@ def make_stream(graph: Graph, kind: str = "class", **options: Any) -> Stream:
     """
     if not isinstance(graph, Graph):
         given = type(graph).__name__
-        raise StreamError(f"a stream needs a Graph, not a {given}; from_pyg(data) makes one of torch_geometric's Data")
+        raise StreamError(f"a stream needs a Graph, not a {given}; from_pyg(data) converts torch_geometric's Data")
     for key in options:
         if key not in StreamConfig.model_fields:
             raise UnknownNameError("stream option", key, StreamConfig.model_fields)
@@ -37,12 +42,17 @@ def make_stream(graph: Graph, kind: str = "class", **options: Any) -> Stream:
 
 
 def class_stream(graph: Graph, **options: Any) -> Stream:
-    """Make a class-incremental stream: two classes per task, in label order, unless told otherwise."""
+    """Build a class-incremental stream, by default with two classes per task in label order.
+
+    Args:
+        graph: the graph, with features and labels.
+        options: further options of `StreamConfig`.
+    """
     return make_stream(graph, "class", **options)
 
 
 def build(graph: Graph, config: StreamConfig) -> Stream:
-    """Make the stream that a configuration describes."""
+    """Build the stream that a configuration describes."""
     layout = plan(graph, config)
     role = roles(graph, layout, config)
     if not (role == TRAIN).any():
@@ -77,7 +87,10 @@ def build(graph: Graph, config: StreamConfig) -> Stream:
 
 
 def _check_time_tasks(layout: Plan, role: IntArray, config: StreamConfig) -> None:
-    """Refuse shares of the nodes too small to learn from and score; of the spans of time, half may be."""
+    """Raise StreamError if tasks lack training or test nodes.
+
+    With `equal_nodes` no task may lack them; with `equal_timestamps` at most half of the tasks may.
+    """
     tasks = int(layout.arrives.max()) + 1
     needed = [TRAIN, TEST] if config.split[2] > 0 else [TRAIN]
     filled = [np.bincount(layout.scored[role == each], minlength=tasks) > 0 for each in needed]

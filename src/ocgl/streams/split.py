@@ -1,4 +1,4 @@
-"""Which labelled nodes train, validate and test."""
+"""Split of the labelled nodes into training, validation and test."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ from ocgl.streams.tasks import Plan
 from ocgl.types import IntArray
 
 TRAIN, VALIDATION, TEST, NONE = 0, 1, 2, 3
-"""Roles of nodes; NONE has no label, or is left out of the stream."""
+"""Roles of nodes; NONE is for nodes without a label or outside the stream."""
 
 
 def roles(graph: Graph, layout: Plan, config: StreamConfig) -> IntArray:
-    """Give each node its role. Stratified inside each (task, class) cell by default.
+    """Return the role of each node, by default stratified by (task, class).
 
-    A cell of one node trains, a cell of two trains and tests.
+    In a cell of one node that node is for training; in a cell of two, one is for training and one for test.
     """
     role = np.full(graph.nodes, NONE, np.int64)
     rng = generator(config.stream_seed, "split")

@@ -1,4 +1,4 @@
-"""The stream: what arrives when, which labels come when, and what is held out."""
+"""The stream: order of arrival of nodes and labels, tasks, and held-out nodes."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ UNREADABLE = (
 
 @kernel
 def _earlier_edges(indptr: IntArray, indices: PositionArray, position: IntArray, ids: IntArray) -> IntArray:
-    """List the edges of these nodes to nodes before them."""
+    """Return the edges of these nodes to nodes that arrive before them, of shape [2, num_edges]."""
     count = 0
     for v in ids:
         for e in range(indptr[v], indptr[v + 1]):
@@ -52,14 +52,21 @@ def _earlier_edges(indptr: IntArray, indices: PositionArray, position: IntArray,
 
 
 def _checksum(facts: str, arrays: dict[str, AnyArray]) -> str:
-    """Cover what the content hash, one of the facts, leaves out: names, notes, and the arrays' types and shapes."""
+    """Return a hash of what the content hash leaves out: names, notes, and the types and shapes of the arrays."""
     kinds = [[name, array.dtype.str, array.shape] for name, array in sorted(arrays.items())]
     return hashlib.sha256(json.dumps([facts, kinds]).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step: some nodes arrive, some labels become known. `task` is for the judge and the log, not for learners."""
+    """One step of a stream: nodes arrive, and labels become known.
+
+    Args:
+        stream: the stream.
+        index: number of the step, from 0.
+        task: task of the step; only the evaluator may use it.
+        ids: nodes that arrive.
+    """
 
     stream: "Stream"
     index: int
@@ -68,23 +75,38 @@ class Step:
 
     @property
     def arrival(self) -> Arrival:
-        """The nodes that arrive, with features and edges to nodes that have arrived."""
+        """The arriving nodes, with features and edges to nodes that have arrived."""
         return self.stream.arrival(self.ids)
 
     @property
     def labels(self) -> Labels | None:
-        """The labels that become known, if any."""
+        """The labels that become known, None without any."""
         return self.stream.labels_at(self.index)
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """A graph in order of arrival, cut into steps.
+    """A graph in order of arrival, cut into steps. Iterating yields the steps.
 
-    Iterating gives the steps. `role` and `scored` (by node) are the judge's: train, validation or test, and the
-    task in which a node is scored (a prefix may hold nodes of tasks cut off; those are not scored). `starts[j]` and
-    `ends[j]` are the step from which task j counts as seen and the step after which its row of the performance
-    matrix is filled. `base` counts the nodes of the whole stream, also in a prefix of it: buffers are shares of it.
+    Only the evaluator may use `role`, `scored`, `starts` and `ends`.
+
+    Args:
+        graph: the graph.
+        order: nodes in order of arrival.
+        cuts: end position (exclusive) of each step in `order`.
+        label_order: training nodes in the order their labels become known.
+        label_cuts: end position (exclusive) of each step in `label_order`.
+        step_task: task of each step.
+        role: role of each node: TRAIN, VALIDATION, TEST or NONE.
+        scored: task in which each node is scored, -1 for none. A prefix can contain nodes of later tasks, which are
+            not scored.
+        starts: first step from which each task is scored.
+        ends: step after which each task's row of the performance matrix is filled.
+        task_classes: labels of each task, of shape [num_tasks, classes_per_task]; no columns where tasks do not
+            consist of classes.
+        base: node counts of the whole stream, also in a prefix; buffer sizes are fractions of them.
+        config: the stream's options as JSON.
+        whole_tasks: number of tasks of the whole stream.
     """
 
     ARRAYS: ClassVar[tuple[str, ...]] = (
@@ -114,16 +136,16 @@ class Stream:
 
     @property
     def tasks(self) -> int:
-        """How many tasks the judge scores."""
+        """Number of tasks."""
         return len(self.ends)
 
     @property
     def is_prefix(self) -> bool:
-        """Whether later tasks have been cut off."""
+        """Whether this is a prefix of a longer stream."""
         return self.tasks < self.whole_tasks
 
     def step(self, index: int) -> Step:
-        """Give a step by its number."""
+        """Return the step with this index."""
         if not 0 <= index < len(self):
             error = BeyondPrefixError if self.is_prefix else StreamError
             raise error(f"step {index} is outside this stream of {len(self)} steps and {self.tasks} tasks")
@@ -132,73 +154,73 @@ class Stream:
 
     @cached_property
     def position(self) -> IntArray:
-        """Each node's place in the order of arrival; nodes that never arrive come after all."""
+        """Position of each node in the order of arrival; the largest int64 for nodes that never arrive."""
         position = np.full(self.graph.nodes, np.iinfo(np.int64).max)
         position[self.order] = np.arange(len(self.order))
         return position
 
     def arrival(self, ids: IntArray) -> Arrival:
-        """Give nodes as they arrive."""
+        """Return the arrival of these nodes, with features, edges and times."""
         if self.graph.x is None:
-            raise StreamError(f"{self.graph.name} has no features: there is nothing to learn from")
+            raise StreamError(f"{self.graph.name} has no features to learn from; use a graph with features")
         edges = self.edges_back(ids)
         times = self.position if self.graph.time is None else self.graph.time
         return Arrival(ids, self.graph.x[ids], edges, times[ids].astype(np.float64))
 
     def edges_back(self, ids: IntArray) -> IntArray:
-        """Give the edges (2 x E ids) of nodes to those that arrive before them."""
+        """Return the edges of nodes to nodes that arrive before them, of shape [2, num_edges]."""
         return _earlier_edges(self.graph.indptr, self.graph.indices, self.position, ids)
 
     def labels_at(self, index: int) -> Labels | None:
-        """Give the labels that become known in a step."""
+        """Return the labels that become known in a step, None without any."""
         begin = int(self.label_cuts[index - 1]) if index else 0
         ids = self.label_order[begin : self.label_cuts[index]]
         return self.labels_of(ids) if len(ids) else None
 
     def labels_of(self, ids: IntArray) -> Labels:
-        """Give the labels of training nodes."""
+        """Return the labels of training nodes."""
         if (self.role[ids] != TRAIN).any():
-            raise StreamError("labels of held-out nodes are not given away")
+            raise StreamError("a stream returns the labels of training nodes only; the evaluator holds the others")
         return Labels(ids, self.graph.y[ids], self.candidates(ids))
 
     def candidates(self, ids: IntArray) -> IntArray | None:
-        """Give the classes each node can have, in a task-incremental stream; None elsewhere."""
+        """Return the classes each node can have, one row per node; None unless the stream is task-incremental."""
         return self.task_classes[self.scored[ids]] if self.config["kind"] == "task" else None
 
     def held_out(self, role: int) -> IntArray:
-        """Give the nodes of a role, in order of arrival."""
+        """Return the nodes with this role, in order of arrival."""
         nodes: IntArray = self.order[self.role[self.order] == role]
         return nodes
 
     def prefix(self, tasks: int) -> "Stream":
-        """Give the stream up to the end of a task, with nothing in it that comes later: what tuning may see."""
+        """Return the stream up to the end of its first `tasks` tasks, without anything later; tuning uses it."""
         if not 1 <= tasks <= self.tasks:
             error = BeyondPrefixError if self.is_prefix else StreamError
-            raise error(f"a prefix of {tasks} tasks of a stream of {self.tasks}")
+            raise error(f"cannot take a prefix of {tasks} tasks of a stream of {self.tasks} tasks")
         steps = int(self.ends[:tasks].max()) + 1
         arrived = self.order[: self.cuts[steps - 1]]
-        kept = np.sort(arrived)
-        here = np.unique(self.scored[kept])  # in a blurry or straddling stream, later tasks have begun
+        nodes = np.sort(arrived)
+        present = np.unique(self.scored[nodes])  # in a blurry or straddling stream, later tasks have begun
         new = np.full(self.graph.nodes, -1, np.int64)
-        new[kept] = np.arange(len(kept))
+        new[nodes] = np.arange(len(nodes))
         return replace(
             self,
-            graph=self.graph.induced(kept),
+            graph=self.graph.induced(nodes),
             order=new[arrived],
             cuts=self.cuts[:steps],
             label_order=new[self.label_order[: self.label_cuts[steps - 1]]],
             label_cuts=self.label_cuts[:steps],
             step_task=self.step_task[:steps],
-            role=self.role[kept],
-            scored=self.scored[kept],
+            role=self.role[nodes],
+            scored=self.scored[nodes],
             starts=self.starts[:tasks],
             ends=self.ends[:tasks],
-            task_classes=np.where(np.isin(np.arange(len(self.task_classes)), here)[:, None], self.task_classes, -1),
+            task_classes=np.where(np.isin(np.arange(len(self.task_classes)), present)[:, None], self.task_classes, -1),
         )
 
     @cached_property
     def content_hash(self) -> str:
-        """Identify the stream by what it holds: the graph, the order, the split, the labels' times, the tasks."""
+        """SHA-256 of the graph, the order, the split, the schedule of the labels, and the tasks."""
         digest = hashlib.sha256(self.graph.content_hash.encode())
         for name in self.ARRAYS:
             digest.update(name.encode() + np.ascontiguousarray(getattr(self, name), np.int64).tobytes())
@@ -206,7 +228,7 @@ class Stream:
         return digest.hexdigest()
 
     def save(self, path: str | Path) -> None:
-        """Write graph and stream to one .npz file, whole or not at all."""
+        """Write the graph and the stream to one `.npz` file, atomically."""
         content = {
             "name": self.graph.name,
             "notes": self.graph.notes,
@@ -225,15 +247,15 @@ class Stream:
 
     @classmethod
     def load(cls, path: str | Path) -> "Stream":
-        """Read a file that `save` wrote, and check that it is what was written."""
+        """Read a file written by `save`, and verify its hashes."""
         try:
-            stream, fits = cls._read(path)
+            stream, intact = cls._read(path)
         except KeyError as error:
             raise StreamError(f"{path} holds no stream: it has no {error.args[0]}") from error
         except UNREADABLE as error:
             raise StreamError(f"{path} holds no stream: {error}") from error
-        if not fits:
-            raise StreamError(f"{path} was changed after it was written: its content hash differs")
+        if not intact:
+            raise StreamError(f"{path} was changed after it was written (its content hash differs); create it again")
         return stream
 
     @classmethod
@@ -244,16 +266,16 @@ class Stream:
         with file:
             arrays = {name: file[name] for name in file.files}
         text, checksum = str(arrays.pop("facts")), arrays.pop("checksum", None)
-        whole = checksum is None or str(checksum) == _checksum(text, arrays)  # older files have none
+        intact = checksum is None or str(checksum) == _checksum(text, arrays)  # older files have none
         facts = cast(Json, json.loads(text))
         columns = {k.removeprefix("graph_"): v for k, v in arrays.items() if k.startswith("graph_")}
         graph = Graph.from_columns(facts["name"], columns, tuple(facts["notes"]))
         rest = {name: arrays[name] for name in cls.ARRAYS}
         stream = cls(graph, **rest, base=facts["base"], config=facts["config"], whole_tasks=facts["whole_tasks"])
-        return stream, whole and stream.content_hash == facts["hash"]
+        return stream, intact and stream.content_hash == facts["hash"]
 
     def statistics(self) -> Json:
-        """Count what the stream holds."""
+        """Return the numbers of steps, tasks, nodes by role, and labels."""
         return {
             "steps": len(self),
             "tasks": self.tasks,

@@ -1,0 +1,22 @@
+"""Markdown pages: the prose lies in Jinja templates, the figures come from the code that fills them in."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+
+def render(template: Path, **facts: object) -> str:
+    """Fill in a template; a name that it does not get is an error."""
+    loader = FileSystemLoader(template.parent)
+    environment = Environment(
+        loader=loader, undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(template.name).render(facts)
+
+
+def markdown_table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
+    """Write a table without the newline after its last line."""
+    names = list(head)
+    rows = [f"| {' | '.join(line)} |" for line in (names, *lines)]
+    return "\n".join([rows[0], "|" + "---|" * len(names), *rows[1:]])

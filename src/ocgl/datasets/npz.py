@@ -1,0 +1,107 @@
+"""Reads a user's graph from an `.npz` file."""
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from ocgl.datasets.spec import Parsed
+from ocgl.errors import DatasetCorruptError, DatasetMissingError, GraphError
+from ocgl.graph import Graph
+from ocgl.graph.static import sparse_or_dense
+from ocgl.types import AnyArray, Rows
+
+NEEDED = ("edge_index", "y")
+SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
+KEYS = (*NEEDED, "x", *SPARSE, "time", "domain")
+STRUCTURE_ONLY = "structure only: no features"
+UNLABELLED = "no labels"
+MOST_NODES = 2**31 - 1
+
+UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    zipfile.BadZipFile,
+    zlib.error,
+    GraphError,
+)
+
+
+def load(path: Path, structure_only: bool = False) -> Graph:
+    """Load a graph from an `.npz` file.
+
+    The file contains `edge_index` (shape [2, num_edges], any direction; duplicates and self-loops are removed), `y`
+    (-1 if unknown), and optionally `time`, `domain` and features. Features are `x` (dense), or `x_data`, `x_indices`,
+    `x_indptr`, `x_shape` (the parts of a CSR matrix).
+
+    Args:
+        path: the file.
+        structure_only: whether `y` may be missing; then all labels are unknown.
+    """
+    return parse(path.stem, path, ("edge_index",) if structure_only else NEEDED).graph
+
+
+def parse(name: str, path: Path, needed: tuple[str, ...] = NEEDED) -> Parsed:
+    """Return the graph in an `.npz` file, and the number of edges that the file lists.
+
+    Args:
+        name: name of the graph.
+        path: the file.
+        needed: arrays that the file must contain.
+    """
+    if not path.is_file():
+        raise DatasetMissingError(f"there is no file {path}")
+    try:
+        columns = _columns(path)
+        _check_keys(set(columns), needed)
+        return _parsed(name, columns)
+    except UNREADABLE as error:
+        raise DatasetCorruptError(f"{path} is not a readable graph: {error}") from error
+
+
+def _columns(path: Path) -> dict[str, AnyArray]:
+    file = np.load(path, allow_pickle=False)
+    if not isinstance(file, np.lib.npyio.NpzFile):
+        raise ValueError("it is a single array, not an .npz archive")
+    with file:
+        return {str(key): value for key, value in file.items()}
+
+
+def _check_keys(keys: set[str], needed: tuple[str, ...]) -> None:
+    lacking = [key for key in needed if key not in keys]
+    if keys & set(SPARSE):
+        lacking += [key for key in SPARSE if key not in keys]
+    if lacking:
+        raise ValueError(f"it has no {', '.join(lacking)}")
+    if unknown := sorted(keys - set(KEYS)):
+        raise ValueError(f"unknown keys {', '.join(unknown)}; known: {', '.join(KEYS)}")
+    if "x" in keys and keys & set(SPARSE):
+        raise ValueError("it has both x and sparse rows; remove one of them")
+
+
+def _parsed(name: str, columns: dict[str, AnyArray]) -> Parsed:
+    for key in SPARSE[1:]:
+        if key in columns and not np.issubdtype(columns[key].dtype, np.integer):
+            raise ValueError(f"{key} must be integers, not {columns[key].dtype}")
+    x = sparse_or_dense(columns)
+    if x is not None and not isinstance(x, np.ndarray):
+        x.check_format(full_check=True)
+    edge_index, y = columns["edge_index"], columns.get("y")
+    notes = (() if x is not None else (STRUCTURE_ONLY,)) + (() if y is not None else (UNLABELLED,))
+    labels = np.full(_count(columns, x), -1) if y is None else y
+    graph = Graph.from_edges(name, edge_index, labels, x, columns.get("time"), columns.get("domain"), notes)
+    return Parsed(graph, edge_index.shape[1])
+
+
+def _count(columns: dict[str, AnyArray], x: Rows | None) -> int:
+    """Return the number of nodes of a graph without labels: the rows of another array, else the highest node id + 1."""
+    rows = [column.shape[0] for column in (x, columns.get("time"), columns.get("domain")) if column is not None]
+    nodes = rows[0] if rows else int(columns["edge_index"].max(initial=-1)) + 1
+    if nodes > MOST_NODES:
+        raise ValueError(f"edge_index contains node {nodes - 1}, the highest possible is {MOST_NODES - 1}")
+    return nodes

@@ -1,0 +1,176 @@
+"""What a run is: everything that can move its number, in one checked object."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
+
+from ocgl.errors import ConfigError, UnknownNameError
+from ocgl.strategies import find
+from ocgl.strategies._core.base import Fanout
+from ocgl.strategies._core.registry import keys
+from ocgl.streams import StreamConfig
+from ocgl.types import Json
+
+Profile = Literal["paper", "textbook"]
+
+PROFILES: dict[str, Json] = {"paper": {"norm": "sum"}, "textbook": {"norm": "sym"}}
+"""Hyperparameters of each profile: `paper` fits the published numbers, `textbook` is the standard symmetric GCN."""
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What the paper uses on a dataset."""
+
+    batch_size: int = 10
+    buffer: str = "4%"
+    metric: str = "accuracy"
+
+
+DEFAULTS: dict[str, Defaults] = {
+    "arxiv": Defaults(batch_size=50),
+    "reddit": Defaults(batch_size=50),
+    "products": Defaults(batch_size=250, buffer="0.4%"),
+    "elliptic": Defaults(batch_size=50, metric="f1:1"),
+}
+
+
+def defaults_of(dataset: str) -> Defaults:
+    """Return the paper's options for a dataset, or for the block model of its size."""
+    return DEFAULTS.get(dataset.removeprefix("sbm:").split(",")[0], Defaults())
+
+
+class RunConfig(BaseModel):
+    """One run. Two runs with equal configs, on one machine, give the same bits."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dataset: str
+    strategy: str
+    stream: StreamConfig = StreamConfig()
+    profile: Profile = "paper"
+    seed: NonNegativeInt = 0
+    hyperparameters: dict[str, Any] = Field(default_factory=dict)
+    buffer: str = "4%"
+    buffer_base: Literal["all", "labelled", "train"] = "all"
+    metric: str = "accuracy"
+    eval_every: PositiveInt = 1
+    eval_cap: PositiveInt | None = None
+    eval_fanout: Fanout | Literal["same"] = "same"
+    eval_chunk: PositiveInt = 512
+    prequential: Literal["evaluated", "every"] = "evaluated"
+    device: Literal["cpu"] = "cpu"
+
+    @field_validator("buffer", mode="before")
+    @classmethod
+    def _buffer(cls, value: object) -> str:
+        buffer_nodes(str(value), 1000)
+        return str(value)
+
+    def resolved(self, base: Mapping[str, int]) -> Json:
+        """Return the strategy's hyperparameters on a stream: the profile's, the buffer's size, then the user's.
+
+        Args:
+            base: node counts that a buffer size in percent is a part of (`Stream.base`).
+        """
+        known = keys(find(self.strategy))
+        found = {key: value for key, value in PROFILES[self.profile].items() if key in known}
+        if "buffer_size" in known:
+            found["buffer_size"] = buffer_nodes(self.buffer, base[self.buffer_base])
+        return found | self.hyperparameters
+
+
+def buffer_nodes(text: str, base: int) -> int:
+    """Turn `4%`, `0.04` or a count into a number of nodes.
+
+    >>> buffer_nodes("4%", 13752), buffer_nodes("0.04", 13752), buffer_nodes("100", 13752)
+    (550, 550, 100)
+    """
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    fraction = value / 100 if text.endswith("%") else value
+    if not math.isfinite(value) or value < 0 or (text.endswith("%") and fraction > 1):
+        raise ConfigError(f"buffer {text!r} is neither a fraction like 4% or 0.04 nor a count")
+    if text.endswith("%") or (0 < fraction < 1):
+        return int(fraction * base + 1e-9)
+    if fraction != int(fraction):
+        raise ConfigError(f"buffer {text!r}: a count of nodes is a whole number")
+    return int(fraction)
+
+
+def configure(
+    dataset: str,
+    strategy: str,
+    stream: str = "class",
+    profile: str = "paper",
+    seed: int = 0,
+    overrides: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> RunConfig:
+    """Make a config with the defaults of the dataset and the profile.
+
+    Args:
+        dataset: name or path of the dataset.
+        strategy: name of the strategy, or `path/to/file.py:Class`.
+        stream: kind of stream.
+        profile: `paper` or `textbook`.
+        seed: seed of everything but the stream.
+        overrides: values by key; each goes to the part that has the key: hyperparameters of the strategy, options of
+            the stream, or options of the run.
+        options: options of the run by name (`eval_every`, `metric`, ...).
+    """
+    usual = defaults_of(dataset)
+    values: Json = {"buffer": usual.buffer, "metric": usual.metric, **options}
+    values |= {"dataset": dataset, "strategy": strategy, "profile": profile, "seed": seed}
+    parts: dict[str, Json] = {"stream": {"kind": stream, "batch_size": usual.batch_size}, "hyperparameters": {}}
+    for key, value in (overrides or {}).items():
+        part = _part_of(key, strategy)
+        (values if part is None else parts[part])[key] = value
+    return validated(values | parts)
+
+
+def validated(values: Json) -> RunConfig:
+    """Make a config of its values; a wrong one raises `ConfigError`."""
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"{'.'.join(map(str, first['loc']))} = {first['input']!r}: {first['msg']}") from error
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """Read `key=value` as the command line gives it; the value is JSON where it can be, text elsewhere.
+
+    >>> parse_override("lr=0.01"), parse_override("buffer=4%")
+    (('lr', 0.01), ('buffer', '4%'))
+    """
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"{text!r} is not of the form key=value")
+    try:
+        return key, json.loads(value)
+    except json.JSONDecodeError:
+        return key, value
+
+
+GENERAL = (
+    "buffer", "buffer_base", "metric", "eval_every", "eval_cap", "eval_fanout", "eval_chunk", "prequential", "device",
+)  # fmt: skip
+"""Options of a run that `--set` reaches, beside hyperparameters and options of the stream."""
+
+
+def _part_of(key: str, strategy: str) -> str | None:
+    known = keys(find(strategy))
+    streams = StreamConfig.model_fields.keys() - {"kind"}
+    if key in known:
+        return "hyperparameters"
+    if key in streams:
+        return "stream"
+    if key in GENERAL:
+        return None
+    raise UnknownNameError("key", key, [*known, *streams, *GENERAL])

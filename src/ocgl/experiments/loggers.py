@@ -1,0 +1,157 @@
+"""Where a run's figures may go besides its own files: TensorBoard, MLflow, Weights & Biases. None is needed."""
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+from ocgl.errors import MissingExtraError, UnknownNameError
+from ocgl.experiments.config import RunConfig
+from ocgl.experiments.experiment import Progress
+from ocgl.experiments.result_store import ResultStore
+from ocgl.experiments.results import RunResult
+from ocgl.types import Json
+
+FIGURES = ("AAP", "AP", "AF", "AF_T", "prequential")
+
+
+class Logger(Protocol):
+    """Follows one run."""
+
+    def begin(self, name: str, options: Json) -> None:
+        """Open a run with flat settings."""
+        ...
+
+    def log(self, step: int, figures: dict[str, float]) -> None:
+        """Note figures after a step."""
+        ...
+
+    def end(self, figures: dict[str, float]) -> None:
+        """Note the final figures and close the run."""
+        ...
+
+
+class TensorBoard:
+    """Event files, one folder per run."""
+
+    def __init__(self, target: str) -> None:
+        self._folder = Path(target or "tensorboard")
+        self._module = _needed("torch.utils.tensorboard", "tensorboard")
+
+    def begin(self, name: str, options: Json) -> None:
+        """Open a folder."""
+        self._writer = self._module.SummaryWriter(str(self._folder / name))
+        self._writer.add_text("options", "\n".join(f"    {key}: {value}" for key, value in options.items()))
+
+    def log(self, step: int, figures: dict[str, float]) -> None:
+        """Write scalars."""
+        for key, value in figures.items():
+            self._writer.add_scalar(key, value, step)
+
+    def end(self, figures: dict[str, float]) -> None:
+        """Write the final figures and close."""
+        self.log(0, {f"final/{key}": value for key, value in figures.items()})
+        self._writer.close()
+
+
+class MLflow:
+    """A run of the experiment `ocgl` on a tracking server, or in a local store."""
+
+    def __init__(self, target: str) -> None:
+        self._module = _needed("mlflow", "mlflow")
+        if target:
+            self._module.set_tracking_uri(target)
+        self._module.set_experiment("ocgl")
+
+    def begin(self, name: str, options: Json) -> None:
+        """Start a run."""
+        self._module.start_run(run_name=name)
+        self._module.log_params(options)
+
+    def log(self, step: int, figures: dict[str, float]) -> None:
+        """Log metrics."""
+        self._module.log_metrics(figures, step=step)
+
+    def end(self, figures: dict[str, float]) -> None:
+        """Log the final figures and end."""
+        self._module.log_metrics({f"final_{key}": value for key, value in figures.items()})
+        self._module.end_run()
+
+
+class WandB:
+    """A run of a Weights & Biases project; WANDB_MODE and WANDB_DIR say where it goes."""
+
+    def __init__(self, target: str) -> None:
+        self._module = _needed("wandb", "wandb")
+        self._project = target or "ocgl"
+
+    def begin(self, name: str, options: Json) -> None:
+        """Start a run."""
+        self._run = self._module.init(project=self._project, name=name, config=options)
+
+    def log(self, step: int, figures: dict[str, float]) -> None:
+        """Log a row."""
+        self._run.log(figures, step=step)
+
+    def end(self, figures: dict[str, float]) -> None:
+        """Write the summary and finish."""
+        self._run.summary.update(figures)
+        self._run.finish()
+
+
+LOGGERS: dict[str, type[Any]] = {"tensorboard": TensorBoard, "mlflow": MLflow, "wandb": WandB}
+
+
+def make_logger(text: str) -> Logger:
+    """Make a logger from `kind` or `kind:target`: a folder, a tracking address, or a project."""
+    kind, _, target = text.partition(":")
+    if kind not in LOGGERS:
+        raise UnknownNameError("logger", kind, LOGGERS)
+    logger: Logger = LOGGERS[kind](target)
+    return logger
+
+
+def options_of(config: RunConfig) -> Json:
+    """Flatten the config of a run into names and plain values."""
+    values = config.model_dump(mode="json")
+    flat = {key: value for key, value in values.items() if not isinstance(value, dict)}
+    flat |= {f"stream.{key}": value for key, value in values["stream"].items()}
+    return flat | config.hyperparameters
+
+
+def title_of(config: RunConfig, name: str = "") -> str:
+    """Name a run for people."""
+    dataset = Path(config.dataset).stem.replace(":", "-").replace(",", "-").replace("=", "")
+    parts = (dataset, config.stream.kind, Path(config.strategy).stem, config.profile, f"seed{config.seed}")
+    return "-".join((*parts, name) if name else parts)
+
+
+def final(result: RunResult) -> dict[str, float]:
+    """Return the scores that a result has; an estimated AAP says so, with the ends of its interval."""
+    figures = {key: value for key in FIGURES if (value := result.score(key)) is not None}
+    if not result.estimated:
+        return figures
+    ends = result.AAP_interval
+    return figures | {"AAP_is_estimate": 1.0} | ({} if ends is None else {"AAP_low": ends[0], "AAP_high": ends[1]})
+
+
+def follow(logger: Logger, progress: Progress) -> None:
+    """Log AP_t of a run in progress after every evaluated step."""
+    if progress.anytime is not None and progress.evaluated:
+        logger.log(progress.step, {"AP_t": 100 * progress.anytime})
+
+
+def log_stored(logger: Logger, results: ResultStore, result: RunResult) -> None:
+    """Log a finished run from what is stored of it."""
+    logger.begin(title_of(result.config, result.id[:8]), options_of(result.config))
+    for row in results.curves(result.id).select("step", "AP_t").drop_nans().iter_rows():
+        logger.log(row[0] + 1, {"AP_t": row[1]})
+    logger.end(final(result))
+
+
+def _needed(module: str, extra: str) -> ModuleType:
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError("this logger", extra) from error

@@ -1,0 +1,18 @@
+"""The peak memory of this process."""
+
+import resource
+import sys
+from pathlib import Path
+
+
+def peak_rss_bytes() -> int:
+    """Return the peak resident memory of this process so far.
+
+    Linux counts it from the start of the process; getrusage includes the parent that the process was started from.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        peak = next((line for line in status.read_text().splitlines() if line.startswith("VmHWM:")), None)
+        if peak is not None:
+            return int(peak.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1024 if sys.platform != "darwin" else 1)

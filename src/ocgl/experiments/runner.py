@@ -1,0 +1,187 @@
+"""`evaluate`: stream a graph through a strategy and score it at any time."""
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ocgl.datasets import load_dataset
+from ocgl.errors import ConfigError, StreamError
+from ocgl.experiments.config import RunConfig, configure, validated
+from ocgl.experiments.experiment import Callback, Experiment
+from ocgl.experiments.offline import OfflineExperiment
+from ocgl.experiments.progress import progress_bar
+from ocgl.experiments.results import RunResult
+from ocgl.experiments.run_directory import RunDirectory
+from ocgl.experiments.storage import storage_folder
+from ocgl.graph import Graph
+from ocgl.strategies import Strategy, find
+from ocgl.strategies._core.registry import spec_of
+from ocgl.streams import Stream, StreamConfig
+from ocgl.streams.build import build
+from ocgl.types import Json
+
+
+def evaluate(
+    strategy: str | Strategy,
+    data: str | PathLike[str] | Graph | Stream,
+    *,
+    stream: str = "class",
+    profile: str = "paper",
+    seed: int = 0,
+    every: int = 1,
+    out: str | PathLike[str] | None = None,
+    callbacks: Iterable[Callback] = (),
+    progress: bool = False,
+    store: str = "auto",
+    data_root: Path | None = None,
+    checkpoint_every: int | None = None,
+    **options: Any,
+) -> RunResult:
+    """Stream a graph through a strategy and return its scores, costs and protocol.
+
+    A strategy given by name takes the defaults of the dataset and the profile, as `ocgl run` does. A strategy object
+    is used as it is, with its own seed and hyperparameters, and is trained by the call.
+
+    Args:
+        strategy: name, `path/to/file.py:Class`, or a strategy object.
+        data: dataset name or path, a graph, or a prepared stream.
+        stream: kind of stream: `class`, `time`, `domain`, `task`, `blurry` or `iid`. Not for a prepared stream.
+        profile: `paper` or `textbook`.
+        seed: seed of everything but the stream. Not for a strategy object, which has its own.
+        every: evaluate after every K-th batch.
+        out: folder for config, checkpoints, curves and result.
+        callbacks: called with a `Progress` after every step.
+        progress: show a progress bar.
+        store: `memory`, `disk`, or `auto` (by the size of the graph).
+        data_root: folder of the datasets.
+        checkpoint_every: batches between checkpoints in `out` (default: one every 5 seconds).
+        options: hyperparameters, options of the stream and of the run, by name, as `ocgl run --set` takes them.
+
+    >>> evaluate("slda", "digits", batch_size=60, every=10).statistics.tasks
+    5
+    """
+    config, prepared = _config_of(strategy, data, stream, profile, seed, {"eval_every": every}, options, data_root)
+    with ExitStack() as stack:
+        shown = [stack.enter_context(progress_bar())] if progress else []
+        return run_config(
+            config,
+            prepared,
+            strategy if isinstance(strategy, Strategy) else None,
+            out=None if out is None else Path(out),
+            callbacks=[*shown, *callbacks],
+            store=store,
+            checkpoint_every=checkpoint_every,
+        )
+
+
+def run_config(
+    config: RunConfig,
+    stream: Stream | None = None,
+    strategy: Strategy | None = None,
+    *,
+    out: Path | None = None,
+    callbacks: Iterable[Callback] = (),
+    store: str = "auto",
+    data_root: Path | None = None,
+    checkpoint_every: int | None = None,
+) -> RunResult:
+    """Run what a config describes to the end; see `evaluate` for the arguments."""
+    directory = None if out is None else RunDirectory(out)
+    if directory is not None:
+        directory.refuse_another()
+    experiment = make_experiment(config, stream or stream_of(config, data_root), strategy, store=store)
+    if directory is None:
+        return experiment.finish(callbacks)
+    directory.begin(config, store)
+    return directory.finish(experiment, callbacks, checkpoint_every)
+
+
+def resume(
+    out: str | PathLike[str],
+    *,
+    callbacks: Iterable[Callback] = (),
+    progress: bool = False,
+    store: str | None = None,
+    data_root: Path | None = None,
+    checkpoint_every: int | None = None,
+) -> RunResult:
+    """Continue the run in a folder; one that has ended is only read.
+
+    Args:
+        out: folder of the run.
+        callbacks: called with a `Progress` after every step.
+        progress: show a progress bar.
+        store: where the store lies from now on; where it lay, if not given.
+        data_root: folder of the datasets.
+        checkpoint_every: batches between checkpoints (default: one every 5 seconds).
+    """
+    directory = RunDirectory(Path(out))
+    config, storage = directory.read()
+    finished = directory.finished
+    if finished is not None:
+        return finished
+    experiment = make_experiment(config, stream_of(config, data_root), store=store or storage)
+    directory.restore(experiment)
+    with ExitStack() as stack:
+        shown = [stack.enter_context(progress_bar())] if progress else []
+        return directory.finish(experiment, [*shown, *callbacks], checkpoint_every)
+
+
+def stream_of(config: RunConfig, data_root: Path | None = None) -> Stream:
+    """Load the dataset of a config and make its stream."""
+    return build(load_dataset(config.dataset, data_root), config.stream)
+
+
+def make_experiment(
+    config: RunConfig, stream: Stream, strategy: Strategy | None = None, test: bool = True, store: str = "auto"
+) -> Experiment:
+    """Make the run that a config describes: online, or offline for an upper bound."""
+    offline = strategy.offline if strategy is not None else find(config.strategy).offline
+    kind = OfflineExperiment if offline else Experiment
+    return kind(config, stream, strategy, test, storage_folder(store, stream.graph))
+
+
+def _config_of(
+    strategy: str | Strategy,
+    data: str | PathLike[str] | Graph | Stream,
+    kind: str,
+    profile: str,
+    seed: int,
+    run: Json,
+    options: Json,
+    data_root: Path | None,
+) -> tuple[RunConfig, Stream]:
+    """Return the config of a run and its stream."""
+    prepared = data if isinstance(data, Stream) else None
+    if prepared is not None:
+        dataset, kind = prepared.graph.name, prepared.config["kind"]
+    else:
+        dataset = data.name if isinstance(data, Graph) else str(data)
+    if isinstance(strategy, Strategy):
+        config = _config_of_object(strategy, dataset, kind, profile, run, options)
+    else:
+        config = configure(dataset, strategy, kind, profile, seed, options, **run)
+    if prepared is not None:
+        clash = StreamConfig.model_fields.keys() & options.keys()
+        if clash:
+            raise StreamError(f"{', '.join(sorted(clash))}: a prepared stream has its options already")
+        config = config.model_copy(update={"stream": StreamConfig.model_validate(prepared.config)})
+        return config, prepared
+    graph = data if isinstance(data, Graph) else load_dataset(dataset, data_root)
+    return config, build(graph, config.stream)
+
+
+def _config_of_object(strategy: Strategy, dataset: str, kind: str, profile: str, run: Json, options: Json) -> RunConfig:
+    """Describe a run of a strategy object; its hyperparameters are its own."""
+    name = spec_of(strategy)
+    own = strategy.hyperparameters().keys() & options.keys()
+    if own:
+        raise ConfigError(f"{', '.join(sorted(own))}: a strategy object has its hyperparameters already")
+    if ".py:" in name or name == strategy.name:
+        config = configure(dataset, name, kind, profile, strategy.seed, options, **run)
+    else:  # a class without a file: it can be run, not found again
+        config = configure(dataset, "bare", kind, profile, strategy.seed, options, **run)
+    values = config.model_dump() | {"strategy": name, "hyperparameters": strategy.hyperparameters()}
+    return validated(values)

@@ -1,0 +1,45 @@
+"""Tables and figures for a paper, as files."""
+
+from functools import partial
+from pathlib import Path
+
+from ocgl.experiments.expansion import Expansion
+from ocgl.reporting import figures
+from ocgl.reporting.collect import Bench, Key
+from ocgl.reporting.page import main_benches, rank_over
+from ocgl.reporting.tables import as_csv, latex, markdown
+from ocgl.state import write_whole
+
+TABLES = {".md": markdown, ".tex": latex, ".csv": as_csv}
+
+
+def write_export(benches: list[Bench], folder: Path, expansions: dict[Key, Expansion]) -> list[Path]:
+    """Write every table as Markdown, LaTeX and CSV, and every figure as PDF and PNG; return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for bench in benches:
+        name = bench.key.slug
+        for ending, write in TABLES.items():
+            path = folder / f"table-{name}{ending}"
+            write_whole(path, write(bench).encode())
+            written.append(path)
+        drawn = {
+            "anytime": partial(figures.anytime, bench),
+            "tasks": partial(figures.heats, bench),
+        }
+        if bench.costed:
+            drawn["cost"] = partial(figures.cost, bench)
+        if bench.sizes():
+            drawn["buffers"] = partial(figures.buffers, bench)
+        if bench.key in expansions:
+            drawn["expansion"] = partial(figures.expansion, expansions[bench.key])
+        for kind, make in drawn.items():
+            paths = [folder / f"{kind}-{name}{ending}" for ending in (".pdf", ".png")]
+            figures.draw(make, *paths)
+            written += paths
+    ranks = rank_over(main_benches(benches))
+    if ranks is not None:
+        paths = [folder / f"ranks{ending}" for ending in (".pdf", ".png")]
+        figures.draw(partial(figures.ranks, ranks), *paths)
+        written += paths
+    return written

@@ -1,0 +1,119 @@
+"""Results as tables for a terminal."""
+
+import numpy as np
+from rich.console import Group
+from rich.markup import escape
+from rich.table import Table
+
+from ocgl.experiments.expansion import WINDOW, Expansion
+from ocgl.experiments.results import RunResult
+from ocgl.experiments.sweep import SweepStatus
+from ocgl.reporting.collect import METRICS, published_for
+from ocgl.reporting.estimates import estimate_of, footnote, mark_of, sentence
+from ocgl.reporting.tables import SPREAD, per_update
+from ocgl.types import Json
+
+KEYS = ("strategy", "dataset", "stream", "setting", "buffer", "profile")
+
+
+def result_table(result: RunResult) -> Group:
+    """Show the scores of a run and its protocol card."""
+    title = f"{result.strategy} on {result.dataset} ({result.stream} stream, profile {result.profile})"
+    scores = Table(title=title, title_justify="left")
+    names = ("AAP", "AP", "AF", "AF_T", "prequential")
+    said = sentence(result)
+    for name in names:
+        scores.add_column("AAP (estimate)" if said and name == "AAP" else name, justify="right")
+    scores.add_row(*("-" if (value := result.score(name)) is None else f"{value:.2f}" for name in names))
+    return Group(scores, *([said] if said else []), _cost(result), _card(result))
+
+
+def expansion_table(found: Expansion) -> Table:
+    """Show how many nodes a batch would see: in one batch at most, and in the mean of ten, as Figure 2 does."""
+    table = Table(title=f"{found.dataset}: nodes neighborhood per batch", title_justify="left")
+    heads = ("hops", "all: mean", "all: most in one batch", f"all: most, mean of {WINDOW} batches")
+    for name in (*heads, "capped: mean", "capped: most", "bound"):
+        table.add_column(name, justify="right")
+    for row in found.table():
+        single = f"{row['full_max']:,} ({row['full_max_share']:.1%} of nodes)"
+        rolling = f"{row['full_rolling_max']:,.0f} ({row['full_rolling_max_share']:.1%} of nodes)"
+        capped = (f"{row['capped_mean']:,.0f}", f"{row['capped_max']:,}", f"{row['bound']:,}")
+        table.add_row(str(row["hops"]), f"{row['full_mean']:,.0f}", single, rolling, *capped)
+    return table
+
+
+def status_table(status: SweepStatus, seconds: float) -> Group:
+    """Show where a sweep is: trials, the best of each method so far, and how long the rest may take."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("method", "trials", "best so far", "with", "seeds", "AAP", "AP"):
+        table.add_column(name, justify="left" if name in ("method", "with") else "right", no_wrap=name != "with")
+    for group, progress in status.groups.items():
+        label = f"{group.strategy} ({group.setting}, {group.buffer})"
+        best = f"{progress.best:.2f}" if progress.best > float("-inf") else ""
+        scores = [[value for run in progress.runs if (value := run.score(m)) is not None] for m in ("AAP", "AP")]
+        means = [f"{np.mean(values):.2f}" if values else "" for values in scores]
+        means[0] += mark_of(estimate_of(progress.runs))
+        counts = (f"{progress.tried}/{progress.trials}", f"{len(progress.runs)}/{progress.seeds}")
+        table.add_row(label, counts[0], best, escape(_written(progress.configuration)), counts[1], *means)
+    computed, left = status.done - status.reused, status.planned - status.done - len(status.failed)
+    rest = f"about {left * seconds / computed / 60:.0f} min left" if computed else "time left not known yet"
+    where = f"{status.done} of {status.planned} done ({status.reused} of them before), {status.running} running"
+    marks = footnote(estimate_of(progress.runs) for progress in status.groups.values())
+    return Group(table, *([marks] if marks else []), f"{where}, {len(status.failed)} failed, {rest}")
+
+
+def _written(configuration: Json) -> str:
+    return ", ".join(f"{key}={value}" for key, value in configuration.items())
+
+
+def bench_table(results: list[RunResult]) -> Table:
+    """Show mean and standard deviation over seeds beside the published numbers, best AP first."""
+    groups: dict[tuple[str, ...], list[RunResult]] = {}
+    for result in results:
+        groups.setdefault(tuple(str(getattr(result, key)) for key in KEYS), []).append(result)
+    shared = [i for i in range(1, len(KEYS)) if len({key[i] for key in groups}) == 1]
+    title = ", ".join(f"{KEYS[i]} {next(iter(groups))[i]}" for i in shared)
+    theirs = any(_published(runs[0], metric) for runs in groups.values() for metric in METRICS)
+    marks = footnote(map(estimate_of, groups.values()))
+    table = Table(title=f"{SPREAD}; {title}", title_justify="left", caption=marks, caption_justify="left")
+    for i, name in enumerate((*KEYS, "seeds")):
+        if i not in shared:
+            table.add_column(name, no_wrap=True)
+    for metric in METRICS:
+        for name in (metric, "published") if theirs else (metric,):
+            table.add_column(name, justify="right", no_wrap=True)
+    for key, runs in sorted(groups.items(), key=lambda item: -float(np.mean([run.AP or 0 for run in item[1]]))):
+        cells = [cell for metric in METRICS for cell in _beside(runs, metric)[: 1 + theirs]]
+        table.add_row(*(value for i, value in enumerate(key) if i not in shared), str(len(runs)), *cells)
+    return table
+
+
+def _published(run: RunResult, metric: str) -> tuple[float, float] | None:
+    return published_for(run.dataset, run.strategy, metric, run.stream, run.setting, run.buffer)
+
+
+def _beside(runs: list[RunResult], metric: str) -> tuple[str, str]:
+    values = [value for run in runs if (value := run.score(metric)) is not None]
+    ours = f"{np.mean(values):.2f} ± {np.std(values):.2f}" if len(values) == len(runs) else "-"
+    ours += mark_of(estimate_of(runs) if metric == "AAP" else None).replace(" (", "\n(")
+    theirs = _published(runs[0], metric)
+    return ours, "-" if theirs is None else f"{theirs[0]:.2f} ± {theirs[1]:.2f}"
+
+
+def _cost(result: RunResult) -> Table:
+    table = Table(show_header=False, box=None)
+    each = per_update(result)
+    table.add_row("updates", f"{result.updates:,}" + (f" at {each} ms" if each else ""))
+    table.add_row("evaluation", f"{result.evaluate_seconds:.1f} s")
+    table.add_row("method keeps", f"{result.memory_bytes / 1e6:.1f} MB, {result.memory_nodes:,} nodes")
+    if result.nonfinite_losses:
+        table.add_row("[red]diverged", f"{result.nonfinite_losses:,} losses were not finite")
+    return table
+
+
+def _card(result: RunResult) -> Table:
+    table = Table(title="protocol", title_justify="left", show_header=False, box=None)
+    for name, value in result.protocol.items():
+        if name != "options" and value:
+            table.add_row(f"[dim]{name}", escape("; ".join(value) if isinstance(value, list) else str(value)))
+    return table

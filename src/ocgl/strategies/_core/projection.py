@@ -1,0 +1,15 @@
+"""Gradient projection, shared by A-GEM and SSM-A-GEM."""
+
+import torch
+from torch import Tensor
+
+_TINY = 1e-12
+
+
+def project(gradients: list[Tensor], reference: list[Tensor]) -> list[Tensor]:
+    """Return g - (g.r / r.r) r where g.r < 0, and g elsewhere; g and r are one vector over all parameters."""
+    against = sum(float(torch.dot(g.flatten(), r.flatten())) for g, r in zip(gradients, reference, strict=True))
+    length = sum(float(torch.dot(r.flatten(), r.flatten())) for r in reference)
+    if against >= 0 or length < _TINY:
+        return gradients
+    return [torch.sub(g, r, alpha=against / length) for g, r in zip(gradients, reference, strict=True)]

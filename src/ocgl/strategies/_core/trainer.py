@@ -1,0 +1,90 @@
+"""A network with its growing head and its optimizer: what gradient-based strategies train."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ocgl.errors import StateError
+from ocgl.nn import GrowingAdam, GrowingHead, SparseGradient, gradients_of
+from ocgl.rng import restore, state_of
+from ocgl.state import State
+from ocgl.types import IntArray
+
+Gradients = Iterable[Tensor | SparseGradient]
+
+
+class Trainer:
+    """Follows gradients of a network whose head grows by an output when a class is first seen.
+
+    Args:
+        model: the network; its attribute `head` is a `GrowingHead`.
+        lr: learning rate of Adam.
+        rng: generator of the initial weights, also of new outputs.
+    """
+
+    def __init__(self, model: nn.Module, lr: float, rng: np.random.Generator) -> None:
+        head = model.head
+        assert isinstance(head, GrowingHead)
+        self.model, self.head = model, head
+        self.optimizer = GrowingAdam(model, lr)
+        self.nonfinite_losses = 0
+        self._rng = rng
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """The values of the parameters, in the model's order."""
+        return [parameter.data for parameter in self.model.parameters()]
+
+    def add_outputs(self, labels: IntArray) -> bool:
+        """Add an output for each new label; return whether there was one."""
+        if not self.head.grow(labels.tolist(), self._rng):
+            return False
+        self.optimizer.grow()
+        return True
+
+    def descend(self, loss: Tensor) -> None:
+        """Make one optimizer step along the gradient of a loss."""
+        self.apply(self._gradients(loss))
+
+    def gradients(self, loss: Tensor) -> list[Tensor]:
+        """Return the gradient of a loss by each parameter; count losses that are not finite."""
+        return [g.multiplied() if isinstance(g, SparseGradient) else g for g in self._gradients(loss)]
+
+    def apply(self, gradients: Gradients) -> None:
+        """Make one optimizer step along gradients, one per parameter."""
+        self.optimizer.apply(gradients)
+
+    def _gradients(self, loss: Tensor) -> list[Tensor | SparseGradient]:
+        self.nonfinite_losses += not np.isfinite(loss.item())
+        return gradients_of(self.model, loss)
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of the parameters alone."""
+        return sum(4 * parameter.numel() for parameter in self.model.parameters())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the parameters, of both moments of Adam, and of its scratch room."""
+        return 3 * self.parameter_bytes + self.optimizer.scratch_bytes
+
+    def state(self) -> State:
+        """Return parameters, optimizer, generator and counters."""
+        state = State({}, {"init": state_of(self._rng), "nonfinite_losses": self.nonfinite_losses})
+        arrays = {name: p.detach().numpy().copy() for name, p in self.model.named_parameters()}
+        state.include("model", State(dict(arrays), {"labels": self.head.labels}))
+        return state.include("optimizer", self.optimizer.state())
+
+    def load_state(self, state: State) -> None:
+        """Take parameters, optimizer, generator and counters."""
+        part = state.part("model")
+        self.head.restore(part.facts["labels"])
+        for name, parameter in self.model.named_parameters():
+            if parameter.shape != part.arrays[name].shape:
+                raise StateError(f"{name} has shape {part.arrays[name].shape}, not {tuple(parameter.shape)}")
+            parameter.data = torch.from_numpy(np.array(part.arrays[name]))
+        self.optimizer.load_state(state.part("optimizer"))
+        self.nonfinite_losses = state.facts["nonfinite_losses"]
+        restore(self._rng, state.facts["init"])

@@ -1,0 +1,113 @@
+"""The contract holds for every registered strategy, and catches what it should."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ocgl.graph import Graph
+from ocgl.strategies import find, make_strategy, names
+from ocgl.strategies._core.registry import keys
+from ocgl.testing import CHECKS, ContractError, small_graph
+from ocgl.testing.strategies import Make
+
+BROKEN = """
+import numpy as np
+import torch
+from typing import ClassVar
+from ocgl.strategies import Bare, strategy
+
+@strategy
+class RemembersEverything(Bare):
+    def after_batch(self, examples, batch):
+        self.past = getattr(self, "past", []) + [batch.neighborhood.aggregated]
+
+@strategy
+class LearnsByAnswering(Bare):
+    def scores(self, neighborhood):
+        scores = super().scores(neighborhood)
+        self.head.weight.data *= 1.001
+        return scores
+
+@strategy
+class CountsQuestions(Bare):
+    def scores(self, neighborhood):
+        self.lr = self.lr * 0.9
+        self.trainer.optimizer._lr = self.lr
+        return super().scores(neighborhood)
+
+@strategy
+class UsesGlobalRandomness(Bare):
+    def loss(self, examples):
+        return super().loss(examples) * (1 + torch.rand(()))
+
+@strategy
+class UsesNumpyRandomness(Bare):
+    def after_batch(self, examples, batch):
+        self.head.weight.data += float(np.random.normal()) * 1e-3
+
+@strategy
+class ForgetsItsState(Bare):
+    def after_batch(self, examples, batch):
+        self.past_batches = getattr(self, "past_batches", 0) + 1
+        self.head.weight.data *= 1 - 0.01 * self.past_batches
+
+@strategy
+class NeedsTheEdges(Bare):
+    def logits(self, neighborhood):
+        neighborhood.block(1)
+        return super().logits(neighborhood)
+
+@strategy
+class ReadsTheStoreUnseen(Bare):
+    @property
+    def needs_store(self):
+        return True
+
+    def after_batch(self, examples, batch):
+        for position in batch.neighborhood.nodes.tolist():
+            batch.store.subgraph(position, (5, 5), 0)
+
+@strategy
+class SeesMoreThanTheSums(Bare):
+    def scores(self, neighborhood):
+        return super().scores(neighborhood) * (1 if neighborhood.sizes[-1] > neighborhood.sizes[-2] else -1)
+"""
+
+SHOULD_FAIL = {
+    "RemembersEverything": "memory_stays_bounded",
+    "LearnsByAnswering": "predicting_is_pure",
+    "CountsQuestions": "predicting_is_pure",
+    "UsesGlobalRandomness": "same_seed_same_result",
+    "UsesNumpyRandomness": "same_seed_same_result",
+    "ForgetsItsState": "state_continues_bit_equal",
+    "ReadsTheStoreUnseen": "updates_stay_within_the_bound",
+    "NeedsTheEdges": "cached_sums_give_the_same_predictions",
+    "SeesMoreThanTheSums": "cached_sums_give_the_same_predictions",
+}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.__name__))
+@pytest.mark.parametrize("name", names())
+def test_contract(name: str, check: Callable[[Make, Graph], None]) -> None:
+    more = {"passes": 2} if "passes" in keys(find(name)) else {}
+    check(lambda: make_strategy(name, seed=3, fanout=4, **more), small_graph())
+
+
+@pytest.mark.parametrize("name", ["ssm-er", "ssm-a-gem"])
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.__name__))
+def test_contract_of_subgraph_memories_without_a_store(name: str, check: Callable[[Make, Graph], None]) -> None:
+    check(lambda: make_strategy(name, seed=3, fanout=4, source="batch", neighbors_budget=(2, 3)), small_graph())
+
+
+@pytest.mark.parametrize("broken", SHOULD_FAIL)
+def test_a_broken_strategy_is_caught(broken: str, tmp_path: Path) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text(BROKEN)
+    caught = []
+    for check in CHECKS:
+        try:
+            check(lambda: make_strategy(f"{file}:{broken}", seed=3, fanout=4), small_graph())
+        except ContractError:
+            caught.append(check.__name__)
+    assert SHOULD_FAIL[broken] in caught
