@@ -38,7 +38,8 @@ EXTRAS: dict[str, str] = {
     "ssm-er, batch": "--strategy ssm-er --set source=batch --set buffer=30% --set passes=2",
     "ssm-er, graph": "--strategy ssm-er --set buffer=30% --set passes=2 --set neighbors_budget=[5,5]",
     "ssm-a-gem, graph": "--strategy ssm-a-gem --set buffer=30% --set passes=2",
-    "linear, view": "--strategy linear --set view=own+mean1+mean2 --set standardise=true --set relu=32 --set project=20",
+    "linear, view": "--strategy linear --set view=own+mean1+mean2 --set standardise=true --set relu=32"
+    " --set project=20",
     "linear, passes 5": "--strategy linear --set passes=5 --set memory_proportion=3 --set lr=0.01",
     "pdgnn, view": "--strategy pdgnn --set view=own+diff1 --set standardise=true --set passes=3",
     "ridge, revisit": "--strategy ridge --set revisit=10 --set buffer=10% --set view=own+mean1+mean2",
@@ -96,7 +97,7 @@ def measured(command: str, options: str) -> dict[str, Any]:
     import polars as pl
     from safetensors import safe_open
 
-    single = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         full = [*shlex.split(command), "run", *shlex.split(options), "--out", str(out)]

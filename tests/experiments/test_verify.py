@@ -18,7 +18,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with ThreadPoolExecutor(1) as pool:
         run_sweep(swept(out), pool)
     results = ResultStore(out)
-    results.rename({r.id: r.model_copy(update={"code": "older", "id": f"0{r.id[1:]}"}) for r in results})
+    results.rename({r.id: r.model_copy(update={"code": "older", "id": f"old-{r.id[4:]}"}) for r in results})
     assert all(result.code == "older" for result in ResultStore(out))
     return out
 

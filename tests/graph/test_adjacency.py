@@ -1,8 +1,9 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocgl.graph.adjacency import Adjacency, capacity
+from ocgl.graph.adjacency import Adjacency, capacity, in_order
 
 
 def test_size_classes_grow_by_half_or_a_third() -> None:
@@ -39,3 +40,20 @@ def test_the_pool_stays_within_twice_the_edges() -> None:
         graph.add_edges(np.full(count, node, np.int32), earlier.astype(np.int32))
     used = graph.nbytes - nodes * (16 + 1)
     assert used < 2 * (4 * 2 * graph.edges)
+
+
+@pytest.mark.parametrize(("old", "new"), [(1000, 1000), (3, 500), (0, 40), (50, 1)])
+def test_the_room_made_is_enough_whatever_arrives(old: int, new: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 1,000 isolated nodes and 1,000 new ones joined to all of them, the room was too small by a tenth."""
+    graph = Adjacency()
+    graph.add_nodes(old)
+    later, earlier = (side.ravel().astype(np.int32) for side in np.meshgrid(np.arange(old, old + new), np.arange(old)))
+    graph.make_room(*in_order(later, earlier))
+    graph.add_nodes(new)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the pool had to grow while edges were added")
+
+    monkeypatch.setattr(graph._pool, "reserve", refuse)
+    graph.add_edges(*in_order(later, earlier))
+    assert graph.edges == old * new

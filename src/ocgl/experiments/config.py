@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
 
 from ocgl.errors import ConfigError, UnknownNameError
-from ocgl.strategies import find
+from ocgl.strategies import Strategy, find
 from ocgl.strategies._core.base import Fanout
 from ocgl.strategies._core.registry import keys
 from ocgl.streams import StreamConfig
@@ -110,6 +110,7 @@ def configure(
     profile: str = "paper",
     seed: int = 0,
     overrides: Mapping[str, Any] | None = None,
+    kind: type[Strategy] | None = None,
     **options: Any,
 ) -> RunConfig:
     """Make a config with the defaults of the dataset and the profile.
@@ -122,6 +123,7 @@ def configure(
         seed: seed of everything but the stream.
         overrides: values by key; each goes to the part that has the key: hyperparameters of the strategy, options of
             the stream, or options of the run.
+        kind: the class of the strategy, where it is at hand and need not be found by its name.
         options: options of the run by name (`eval_every`, `metric`, ...).
     """
     usual = defaults_of(dataset)
@@ -129,7 +131,7 @@ def configure(
     values |= {"dataset": dataset, "strategy": strategy, "profile": profile, "seed": seed}
     parts: dict[str, Json] = {"stream": {"kind": stream, "batch_size": usual.batch_size}, "hyperparameters": {}}
     for key, value in (overrides or {}).items():
-        part = _part_of(key, strategy)
+        part = _part_of(key, kind or find(strategy))
         (values if part is None else parts[part])[key] = value
     return validated(values | parts)
 
@@ -164,8 +166,8 @@ GENERAL = (
 """Options of a run that `--set` reaches, beside hyperparameters and options of the stream."""
 
 
-def _part_of(key: str, strategy: str) -> str | None:
-    known = keys(find(strategy))
+def _part_of(key: str, kind: type[Strategy]) -> str | None:
+    known = keys(kind)
     streams = StreamConfig.model_fields.keys() - {"kind"}
     if key in known:
         return "hyperparameters"

@@ -175,13 +175,9 @@ def _config_of(
 
 def _config_of_object(strategy: Strategy, dataset: str, kind: str, profile: str, run: Json, options: Json) -> RunConfig:
     """Describe a run of a strategy object; its hyperparameters are its own."""
+    given = strategy.hyperparameters().keys() & options.keys()
+    if given:
+        raise ConfigError(f"{', '.join(sorted(given))}: a strategy object has its hyperparameters already")
     name = spec_of(strategy)
-    own = strategy.hyperparameters().keys() & options.keys()
-    if own:
-        raise ConfigError(f"{', '.join(sorted(own))}: a strategy object has its hyperparameters already")
-    if ".py:" in name or name == strategy.name:
-        config = configure(dataset, name, kind, profile, strategy.seed, options, **run)
-    else:  # a class without a file: it can be run, not found again
-        config = configure(dataset, "bare", kind, profile, strategy.seed, options, **run)
-    values = config.model_dump() | {"strategy": name, "hyperparameters": strategy.hyperparameters()}
-    return validated(values)
+    config = configure(dataset, name, kind, profile, strategy.seed, options, type(strategy), **run)
+    return validated(config.model_dump() | {"hyperparameters": strategy.hyperparameters()})

@@ -133,8 +133,8 @@ class Sweep:
         if "batch_size" in special:
             special["batch_size"] *= defaults_of(self.dataset).batch_size
         values = special | configuration | {"buffer": group.buffer} | dict(self.overrides)
-        options = {"eval_every": self.eval_every} if "eval_every" not in values else {}
-        return configure(self.dataset, group.strategy, self.stream, self.profile, seed, values, **options)
+        values = {"eval_every": self.eval_every} | values
+        return configure(self.dataset, group.strategy, self.stream, self.profile, seed, values)
 
     def grid(self, group: Group) -> list[Json]:
         """List the configurations of a group, in the order in which ties are broken."""

@@ -23,6 +23,11 @@ def capacity(size_class: int) -> int:
     return base + (base >> 1) * (size_class & 1)
 
 
+_CAPACITIES = np.array([(4 << (c >> 1)) + (2 << (c >> 1)) * (c & 1) for c in range(_CLASSES)], np.int64)
+_TOTALS = np.concatenate([[0], np.cumsum(_CAPACITIES)])
+"""Row length of each size class, and the sum of the first ones."""
+
+
 @inlined
 def _allocate(pool: PositionArray, free: IntArray, size_class: int) -> np.int64:
     """Allocate a row of this class and return its start, or -1 if the pool is full.
@@ -183,12 +188,19 @@ class Adjacency:
         self.edges += len(later)
 
     def make_room(self, later: PositionArray, earlier: PositionArray) -> None:
-        """Reserve enough pool for these edges, so that `add_edges` cannot fail halfway."""
+        """Reserve enough pool for these edges, so that `add_edges` cannot fail halfway.
+
+        A row may move several times, to every size class between its present one and the one that it ends in.
+        """
         ends, times = np.unique(np.concatenate([later, earlier]), return_counts=True)
-        degrees = np.zeros(len(ends), np.int64)
+        degrees, size_class = np.zeros(len(ends), np.int64), np.full(len(ends), -1, np.int64)
         old = ends < len(self)
         degrees[old] = self._heads.rows[ends[old], 1]
-        self._pool.reserve(int(self._free[_CLASSES]) + int((2 * (degrees + times) + 8).sum()))
+        held = self._class.rows[ends[old]].astype(np.int64)
+        size_class[old] = np.where(held == _NONE, -1, held)
+        last = np.searchsorted(_CAPACITIES, degrees + times)
+        needed = _TOTALS[np.maximum(last, size_class) + 1] - _TOTALS[size_class + 1]
+        self._pool.reserve(int(self._free[_CLASSES]) + int(needed.sum()))
 
     def release_pages(self) -> None:
         """Drop file-backed pages from memory; reads load them again."""

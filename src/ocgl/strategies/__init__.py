@@ -4,16 +4,15 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-from ocgl.strategies._core.base import Strategy, strategy
-from ocgl.strategies._core.cached_predictor import CachedPredictor
-from ocgl.strategies._core.closed_form import ClosedForm
-from ocgl.strategies._core.feature_replay import FeatureReplay
-from ocgl.strategies._core.gradient import GRID, REPLAY_GRID, Examples, GradientStrategy
-from ocgl.strategies._core.importance import Importances
-from ocgl.strategies._core.learner import Learner
-from ocgl.strategies._core.projection import project
-
 if TYPE_CHECKING:
+    from ocgl.strategies._core.base import Strategy, strategy
+    from ocgl.strategies._core.cached_predictor import CachedPredictor
+    from ocgl.strategies._core.closed_form import ClosedForm
+    from ocgl.strategies._core.feature_replay import FeatureReplay
+    from ocgl.strategies._core.gradient import GRID, REPLAY_GRID, Examples, GradientStrategy
+    from ocgl.strategies._core.importance import Importances
+    from ocgl.strategies._core.learner import Learner
+    from ocgl.strategies._core.projection import project
     from ocgl.strategies._core.registry import find, make_strategy, names
     from ocgl.strategies.a_gem import AGEM
     from ocgl.strategies.bare import Bare
@@ -30,6 +29,24 @@ if TYPE_CHECKING:
     from ocgl.strategies.ssm_er import SSMER
     from ocgl.strategies.twp import TWP
 
+_HOME = {
+    "Strategy": "base",
+    "strategy": "base",
+    "CachedPredictor": "cached_predictor",
+    "ClosedForm": "closed_form",
+    "FeatureReplay": "feature_replay",
+    "GRID": "gradient",
+    "REPLAY_GRID": "gradient",
+    "Examples": "gradient",
+    "GradientStrategy": "gradient",
+    "Importances": "importance",
+    "Learner": "learner",
+    "project": "projection",
+    "find": "registry",
+    "make_strategy": "registry",
+    "names": "registry",
+}
+
 __all__ = [
     "AGEM", "ER", "EWC", "GRID", "MAS", "PDGNN", "REPLAY_GRID", "SLDA", "SSMAGEM", "SSMER", "TWP", "Bare",
     "CachedPredictor", "ClosedForm", "Examples", "FeatureReplay", "GradientStrategy", "Importances", "Joint",
@@ -38,9 +55,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a method, or the registry of methods, when it is first asked for."""
-    if name in ("find", "make_strategy", "names"):
-        return getattr(import_module("ocgl.strategies._core.registry"), name)
+    """Import a name when it is first used: methods need torch, and listing datasets does not."""
+    if name in _HOME:
+        return getattr(import_module(f"ocgl.strategies._core.{_HOME[name]}"), name)
     if not name.startswith("_"):
         for info in iter_modules(__path__):
             if info.name.replace("_", "") == name.lower():

@@ -3,12 +3,11 @@
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar, cast, dataclass_transform, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
 from pydantic import ConfigDict, Field, PositiveInt
 from pydantic.dataclasses import dataclass
-from torch import Tensor
 
 from ocgl.errors import NeedsStoreError, StateError, WrongSamplingError, WrongWidthError
 from ocgl.graph import UNKNOWN, Batch, Cost, Neighborhood, NeighborSampling
@@ -17,6 +16,9 @@ from ocgl.graph.neighbor_sampling import Degrees, Norm
 from ocgl.rng import restore, state_of
 from ocgl.state import State, Stateful
 from ocgl.types import FloatArray, IntArray, Json
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Cap = PositiveInt | Literal["all"]
 Fanout = Cap | tuple[Cap, ...]
@@ -39,7 +41,6 @@ def caps_of(fanout: Fanout) -> int | tuple[int | None, ...] | None:
     return None if fanout == "all" else fanout
 
 
-@runtime_checkable
 class Part(Protocol):
     """Something a strategy holds between batches.
 
@@ -211,7 +212,7 @@ class Strategy(ABC):
     # Parts
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, np.random.Generator) or (isinstance(value, Part) and not _is_plain(value)):
+        if _is_part(value):
             self._parts[name] = value
         elif name in self._parts:
             del self._parts[name]
@@ -232,17 +233,17 @@ class Strategy(ABC):
         if name not in self._values:
             self._values.append(name)
 
-    def grow_parts(self, parameters: list[Tensor]) -> None:
+    def grow_parts(self, parameters: "list[Tensor]") -> None:
         """Tell every part that follows the network that it has new outputs."""
         for part in self._parts.values():
-            grow: Callable[[list[Tensor]], None] | None = getattr(part, "grow", None)
+            grow: Callable[[list[Any]], None] | None = getattr(part, "grow", None)
             if grow is not None:
                 grow(parameters)
 
     @property
     def memory_bytes(self) -> int:
         """Bytes kept between batches: parameters, optimizer, buffers and all."""
-        return sum(part.nbytes for part in self._parts.values() if isinstance(part, Part))
+        return sum(int(getattr(part, "nbytes", 0)) for part in self._parts.values())
 
     @property
     def memory_nodes(self) -> int:
@@ -293,6 +294,13 @@ class Strategy(ABC):
         return twin
 
 
-def _is_plain(value: object) -> bool:
-    """Return whether a value with `nbytes` is an array or tensor by itself and no part."""
-    return isinstance(value, np.ndarray | np.generic | Tensor)
+_PLAIN = (int, float, str, bool, type(None))
+
+
+def _is_part(value: object) -> bool:
+    """Return whether a value carries state: a generator, or an object with `nbytes` that is no array or tensor."""
+    if type(value) in _PLAIN:
+        return False
+    if isinstance(value, np.random.Generator):
+        return True
+    return hasattr(value, "nbytes") and not hasattr(value, "dtype")

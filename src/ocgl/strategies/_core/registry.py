@@ -85,15 +85,19 @@ def make_strategy(strategy: str | type[Strategy], *, seed: int = 0, **hyperparam
 
 
 def spec_of(strategy: Strategy) -> str:
-    """Return the text that `find` finds the class of a strategy by: its name, or `path/to/file.py:Class`."""
+    """Return the text that `find` finds the class of a strategy by: its name, or `path/to/file.py:Class`.
+
+    A class inside a function, or of no file, can be run but not found again; its text is `module.Class`.
+    """
     kind = type(strategy)
     if built_in().get(kind.name) is kind:
         return kind.name
-    for point in entry_points(group=GROUP):
-        if point.name == kind.name:
-            return kind.name
+    if any(point.name == kind.name and point.load() is kind for point in entry_points(group=GROUP)):
+        return kind.name
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return f"{file}:{kind.__qualname__}" if file else kind.__qualname__
+    if file is None or "." in kind.__qualname__:
+        return f"{kind.__module__}.{kind.__qualname__}"
+    return f"{file}:{kind.__qualname__}"
 
 
 def _explain(name: str, error: ValidationError) -> str:

@@ -1,0 +1,101 @@
+"""The one public entry: by name as `ocgl run`, by object as it is, on prepared streams, with callbacks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocgl
+from ocgl.cli import main
+from ocgl.errors import ConfigError, ResumeError, StreamError
+from ocgl.experiments import Progress
+from ocgl.experiments.results import parse_run
+from ocgl.strategies import ER, Linear
+from tests.helpers import scored, timeless
+
+
+def command(*arguments: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["ocgl", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert not ended.value.code
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("ridge", {}),
+        ("ssm-er", {"passes": 2, "buffer": "20%", "neighbors_budget": [3, 3]}),
+        ("linear", {"lr": 0.01, "batch_size": 40, "label_delay": [0, 3], "eval_cap": 30}),
+        ("joint", {"epochs": 2, "hidden": 16}),
+    ],
+)
+def test_a_name_gives_the_run_of_the_command_line_to_the_bit(
+    strategy: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "r.json"
+    texts = [f"--set={key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in options.items()]
+    more = ["--eval-every", "7", "--seed", "3", "--json", str(path)]
+    command("run", "--dataset", "digits", "--strategy", strategy, *texts, *more)
+    result = ocgl.evaluate(strategy, ocgl.load_dataset("digits"), stream="class", seed=3, every=7, **options)
+    assert timeless(result) == timeless(parse_run(path.read_text()))
+    assert json.loads(path.read_text()).keys() == result.dump().keys()
+
+
+def test_an_object_is_used_as_it_is() -> None:
+    stream = ocgl.class_stream(ocgl.load_dataset("digits"), batch_size=40)
+    strategy = ER(lr=0.01, buffer_size=50, seed=4, norm="mean")
+    result = ocgl.evaluate(strategy, stream, every=10)
+    assert strategy.updates == result.updates == len(stream) and strategy.memory_nodes == 50
+    assert result.seed == 4 and result.strategy == "er" and result.title == "ER"
+    assert result.hyperparameters["norm"] == "mean" and result.hyperparameters["buffer_size"] == 50
+    same = ocgl.evaluate("er", stream, every=10, seed=4, lr=0.01, buffer_size=50, norm="mean")
+    assert (same.AAP, same.matrix) == (result.AAP, result.matrix)
+    with pytest.raises(ConfigError, match="lr: a strategy object has its hyperparameters already"):
+        ocgl.evaluate(ER(), stream, lr=0.1)
+
+
+def test_an_object_of_a_class_without_a_file_runs() -> None:
+    class Mine(Linear):
+        def own_features(self, neighborhood: Any) -> Any:
+            return 2 * super().own_features(neighborhood)
+
+    result = ocgl.evaluate(Mine(), "digits", batch_size=60, every=10)
+    assert scored(result, "AP") > 0 and "Mine" in result.strategy
+
+
+def test_a_prepared_stream_has_its_options_already() -> None:
+    stream = ocgl.make_stream(ocgl.load_dataset("digits"), "time", batch_size=50)
+    result = ocgl.evaluate("linear", stream, every=5)
+    assert result.stream == "time" and result.config.stream.batch_size == 50
+    assert result.stream_hash == stream.content_hash
+    with pytest.raises(StreamError, match="batch_size: a prepared stream"):
+        ocgl.evaluate("linear", stream, batch_size=10)
+    prefix = ocgl.evaluate("linear", stream.prefix(2))
+    assert prefix.statistics.tasks == 2
+
+
+def test_callbacks_and_the_progress_bar_follow_every_step(capsys: pytest.CaptureFixture[str]) -> None:
+    heard: list[Progress] = []
+    result = ocgl.evaluate("linear", "digits", batch_size=60, every=4, callbacks=[heard.append], progress=True)
+    assert [p.step for p in heard] == list(range(1, result.statistics.steps + 1))
+    evaluated = [p for p in heard if p.evaluated]
+    assert len(evaluated) < len(heard) and heard[-1].nodes == result.statistics.nodes
+    anytime = [p.anytime for p in evaluated if p.anytime is not None]
+    assert 100 * np.mean(anytime) == pytest.approx(scored(result, "AAP"))
+
+
+def test_a_folder_keeps_the_run_and_resume_reads_it(tmp_path: Path) -> None:
+    result = ocgl.evaluate("slda", "digits", batch_size=60, every=5, out=tmp_path / "r")
+    assert timeless(ocgl.resume(tmp_path / "r")) == timeless(result)
+    with pytest.raises(ResumeError, match="already"):
+        ocgl.evaluate("slda", "digits", out=tmp_path / "r")
+
+
+def test_wrong_options_have_names() -> None:
+    for wrong in ({"lrr": 1}, {"profile": "papr"}, {"stream": "clas"}, {"every": 0}):
+        with pytest.raises(ConfigError):
+            ocgl.evaluate("bare", "digits", **wrong)
