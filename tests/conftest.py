@@ -15,6 +15,21 @@ settings.register_profile("ocgl", deadline=None, max_examples=60, derandomize=Tr
 settings.load_profile("ocgl")
 torch.set_num_threads(1)
 
+SLOW = {
+    "test_sweep", "test_cli", "test_report", "test_experiment", "test_golden", "test_faults", "test_estimate",
+    "test_one_file", "test_moments", "test_package", "test_sharding", "test_loggers", "test_estimates", "test_evaluate",
+    "test_verify", "test_run_page", "test_terminal", "test_offline", "test_feature_replay", "test_strategies",
+    "test_cached_predictor", "test_closed_form", "test_expansion", "test_loading",
+}  # fmt: skip
+"""Test files that `make quick` leaves out: they start processes, stream whole graphs, or read the real data."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of slow files."""
+    for item in items:
+        if item.path.stem in SLOW and "tests" in item.path.parts:
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(scope="session")
 def data_root() -> Path:

@@ -8,11 +8,11 @@ class OcglError(Exception):
     """Base class of all errors of the package."""
 
 
-class GraphError(OcglError):
+class GraphError(OcglError, ValueError):
     """The graph, or a request to it, is invalid."""
 
 
-class UnknownNodeError(GraphError):
+class UnknownNodeError(GraphError, LookupError):
     """A node id refers to a node that has not arrived."""
 
 
@@ -36,7 +36,7 @@ class NotFiniteError(GraphError):
     """A feature is NaN or infinite."""
 
 
-class NotANumberError(GraphError):
+class NotANumberError(GraphError, TypeError):
     """A value is not an array of real numbers."""
 
 
@@ -48,27 +48,27 @@ class WrongSamplingError(GraphError):
     """A neighbourhood was sampled with other hops or weights than the method needs."""
 
 
-class DiskFullError(GraphError):
+class DiskFullError(GraphError, OSError):
     """The disk has no space left for the graph store."""
 
 
-class StoreFolderError(GraphError):
+class StoreFolderError(GraphError, OSError):
     """The graph store cannot write to its folder."""
 
 
-class EmptyBatchError(OcglError):
+class EmptyBatchError(OcglError, ValueError):
     """A batch has no nodes."""
 
 
-class LabelError(OcglError):
+class LabelError(OcglError, ValueError):
     """Labels or candidate classes are invalid."""
 
 
-class StreamError(OcglError):
+class StreamError(OcglError, ValueError):
     """A stream cannot be built, loaded or sliced."""
 
 
-class BeyondPrefixError(StreamError):
+class BeyondPrefixError(StreamError, IndexError):
     """A step or task beyond the end of a prefix is requested."""
 
 
@@ -76,7 +76,7 @@ class DatasetError(OcglError):
     """A dataset cannot be loaded."""
 
 
-class DatasetMissingError(DatasetError):
+class DatasetMissingError(DatasetError, FileNotFoundError):
     """A dataset file is not on disk; the message states its URL and target folder."""
 
 
@@ -84,11 +84,11 @@ class DatasetCorruptError(DatasetError):
     """A dataset file is truncated, modified, or not in the expected format."""
 
 
-class ConfigError(OcglError):
+class ConfigError(OcglError, ValueError):
     """An option has an invalid value."""
 
 
-class UnknownNameError(ConfigError):
+class UnknownNameError(ConfigError, LookupError):
     """A name of a strategy, dataset, stream or option is unknown; the message suggests similar names.
 
     Args:
@@ -104,15 +104,15 @@ class UnknownNameError(ConfigError):
         super().__init__(f"unknown {kind} {name!r}; {hint}")
 
 
-class NeedsStoreError(OcglError):
+class NeedsStoreError(OcglError, RuntimeError):
     """The strategy reads the graph store, but the batch has no handle to it."""
 
 
-class StateError(OcglError):
+class StateError(OcglError, ValueError):
     """A saved state does not match the object that loads it."""
 
 
-class ResumeError(OcglError):
+class ResumeError(OcglError, RuntimeError):
     """A directory does not contain a run that can be resumed."""
 
 
@@ -120,11 +120,11 @@ class CacheError(DatasetError):
     """The cache of parsed graphs cannot be written."""
 
 
-class ResultError(OcglError):
+class ResultError(OcglError, ValueError):
     """A stored result cannot be read or written."""
 
 
-class MissingExtraError(OcglError):
+class MissingExtraError(OcglError, ImportError):
     """An optional package is not installed; the message names the extra that installs it.
 
     Args:

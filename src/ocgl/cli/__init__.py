@@ -1,12 +1,12 @@
-"""The command line: parses, calls, prints."""
+"""The command line interface: parses options, calls the library, prints results."""
 
-from ocgl.cli import lists, run, sweeps  # noqa: F401 - each adds its commands
+from ocgl.cli import lists, run, sweeps  # noqa: F401 - importing a module registers its commands
 from ocgl.cli.common import app, errors
 from ocgl.errors import OcglError
 
 
 def main() -> None:
-    """Run the command line; an error of ours is one clear line and exit code 2."""
+    """Run the command line interface; print an `OcglError` as one line and exit with code 2."""
     try:
         app()
     except OcglError as error:

@@ -1,4 +1,4 @@
-"""`python -m ocgl.cli`."""
+"""Entry point of `python -m ocgl.cli`."""
 
 from ocgl.cli import main
 

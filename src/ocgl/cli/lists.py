@@ -1,4 +1,4 @@
-"""Commands that show what there is: datasets, strategies, the expansion of neighbourhoods, and the contract."""
+"""Commands that need no run: `datasets`, `strategies`, `expansion` and `check`."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +12,14 @@ from ocgl.cli.common import DataRoot, app, console
 from ocgl.errors import ConfigError
 from ocgl.types import Json
 
-Dataset = Annotated[str, typer.Option(help="A name from `ocgl datasets`, sbm:key=value,..., or path.npz.")]
+Dataset = Annotated[
+    str, typer.Option(help="A name from `ocgl datasets`, sbm:key=value,..., or a path to an .npz file.")
+]
 
 
 @app.command()
 def datasets(data_root: DataRoot = None) -> None:
-    """List the datasets, their statistics, and whether they are on disk."""
+    """List the datasets with their statistics, and whether each is on disk."""
     from ocgl.datasets import catalogue
 
     table = Table(title="datasets", title_justify="left", box=None, padding=(0, 1, 0, 0))
@@ -30,23 +32,27 @@ def datasets(data_root: DataRoot = None) -> None:
             tasks = ", ".join(f"{kind} {count}" for kind, count in entry.streams.items())
             table.add_row(entry.name, *counts, tasks, entry.on_disk)
     console.print(table)
-    console.print("\nsbm:NAME has the size of one of the seven, sbm:nodes=20000,edges=500000 any other.")
-    console.print("Edges as the paper counts them. A path to an .npz file is a dataset, too.")
+    console.print("\nEdges are counted as in the paper. Other values of --dataset:")
+    console.print("  sbm:NAME                     a block model of the size of one of the paper's seven datasets")
+    console.print("  sbm:nodes=20000,edges=500000 a block model of any size")
+    console.print("  path/to/graph.npz            your own graph")
 
 
 @app.command()
 def expansion(
     dataset: Dataset,
-    hops: Annotated[str, typer.Option(help="Numbers of hops, with commas.")] = "1,2",
-    fanout: Annotated[int, typer.Option(help="Neighbours per node under the cap.")] = 10,
-    stream: Annotated[str, typer.Option(help="class, time, domain, task, blurry or iid.")] = "class",
-    overrides: Annotated[list[str] | None, typer.Option("--set", help="Stream option key=value.")] = None,
-    out: Annotated[Path, typer.Option(help="Figure to draw (.png or .pdf); the series go beside it as .csv.")] = Path(
-        "expansion.png"
-    ),
+    hops: Annotated[str, typer.Option(help="Numbers of hops, separated by commas.")] = "1,2",
+    fanout: Annotated[int, typer.Option(help="Most neighbours to sample per node.")] = 10,
+    stream: Annotated[str, typer.Option(help="Kind of stream: class, time, domain, task, blurry or iid.")] = "class",
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Option of the stream as key=value; may be repeated.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Figure to write (.png, .pdf or .svg); the data goes to a .csv file of the same name.")
+    ] = Path("expansion.png"),
     data_root: DataRoot = None,
 ) -> None:
-    """Measure and draw how many nodes a batch would see, with and without the cap (Figure 2 of the paper)."""
+    """Plot how many nodes a batch reaches with all neighbours and with sampled ones (Figure 2 of the paper)."""
     from ocgl.datasets import load_dataset
     from ocgl.experiments.config import defaults_of, parse_override
     from ocgl.experiments.expansion import expansion as measure
@@ -57,23 +63,25 @@ def expansion(
 
     depths = parse_hops(hops)
     if out.suffix not in (".png", ".pdf", ".svg"):
-        raise ConfigError(f"--out {out}: a figure is a .png, .pdf or .svg file")
+        raise ConfigError(f"--out {out}: name a .png, .pdf or .svg file")
     options: Json = {"batch_size": defaults_of(dataset).batch_size} | dict(map(parse_override, overrides or ()))
     with console.status("measuring"):
         graph = load_dataset(dataset, data_root, structure_only=True)
-        if graph.classes == 0:  # no labels: batches are drawn from all nodes alike
+        if graph.classes == 0:  # without labels, batches are drawn from all nodes as from one class
             graph = replace(graph, y=np.zeros(graph.nodes, np.int64))
             options = {"classes_per_task": 1} | options
         found = measure(make_stream(graph, stream, **options), depths, fanout)
         figures.draw(lambda: figures.expansion(found), out)
         found.frame().write_csv(out.with_suffix(".csv"))
     console.print(expansion_table(found))
-    console.print(f"drawn to [bold]{out}[/bold]", soft_wrap=True)
+    console.print(f"figure written to [bold]{out}[/bold]", soft_wrap=True)
 
 
 @app.command()
 def strategies(
-    grids: Annotated[bool, typer.Option("--grids", help="Show search spaces instead (Table 11, and ours).")] = False,
+    grids: Annotated[
+        bool, typer.Option("--grids", help="Show the search spaces instead (Table 11 of the paper).")
+    ] = False,
 ) -> None:
     """List the strategies and their hyperparameters."""
     from ocgl.experiments.tuning import configurations
@@ -95,10 +103,12 @@ def strategies(
 
 @app.command()
 def check(
-    strategy: Annotated[str, typer.Argument(help="A strategy's name, or path/to/file.py:Class.")],
-    overrides: Annotated[list[str] | None, typer.Option("--set", help="Hyperparameter key=value.")] = None,
+    strategy: Annotated[str, typer.Argument(help="A name from `ocgl strategies`, or path/to/file.py:Class.")],
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Hyperparameter as key=value; may be repeated.")
+    ] = None,
 ) -> None:
-    """Check that a strategy does what every strategy must (the contract)."""
+    """Run the checks that every strategy must pass, and list which hold."""
     from ocgl.experiments.config import parse_override
     from ocgl.strategies import make_strategy
     from ocgl.testing import CHECKS, ContractError, small_graph
@@ -106,11 +116,11 @@ def check(
     values = dict(map(parse_override, overrides or ()))
     make_strategy(strategy, **values)
     failed = 0
-    for one in CHECKS:
+    for check_strategy in CHECKS:
         try:
-            one(lambda: make_strategy(strategy, seed=3, **values), small_graph())
+            check_strategy(lambda: make_strategy(strategy, seed=3, **values), small_graph())
             verdict = "[green]holds[/green]"
         except ContractError as error:
             verdict, failed = f"[red]fails[/red]: {error}", failed + 1
-        console.print(f"{one.__name__.replace('_', ' '):45}{verdict}", soft_wrap=True)
+        console.print(f"{check_strategy.__name__.replace('_', ' '):45}{verdict}", soft_wrap=True)
     raise typer.Exit(1 if failed else 0)

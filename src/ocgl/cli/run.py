@@ -1,4 +1,4 @@
-"""`ocgl run`: one stream through one strategy."""
+"""`ocgl run`: train and evaluate one strategy on one stream."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,31 +16,41 @@ from ocgl.types import Json
 @app.command()
 def run(
     ctx: typer.Context,
-    dataset: Annotated[str | None, typer.Option(help="A name from `ocgl datasets`, or path.npz.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="A strategy's name, or path/to/file.py:Class.")] = None,
-    stream: Annotated[str, typer.Option(help="class, time, domain, task, blurry or iid.")] = "class",
-    profile: Annotated[str, typer.Option(help="paper (sum aggregation) or textbook (symmetric GCN).")] = "paper",
-    seed: Annotated[int, typer.Option(help="Seed of everything but the stream.")] = 0,
-    overrides: Annotated[list[str] | None, typer.Option("--set", help="key=value; may be repeated.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="A name from `ocgl datasets`, or a path to an .npz file.")] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="A name from `ocgl strategies`, or path/to/file.py:Class.")
+    ] = None,
+    stream: Annotated[str, typer.Option(help="Kind of stream: class, time, domain, task, blurry or iid.")] = "class",
+    profile: Annotated[
+        str, typer.Option(help="Aggregation: paper (plain sums) or textbook (symmetric GCN).")
+    ] = "paper",
+    seed: Annotated[int, typer.Option(help="Seed of the run; the stream has its own, --set stream_seed=N.")] = 0,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Hyperparameter, or option of stream or run, as key=value; may be repeated."),
+    ] = None,
     eval_every: Annotated[int, typer.Option(help="Evaluate after every K-th batch.")] = 1,
     eval_cap: Annotated[
-        int | None, typer.Option(help="Estimate the anytime scores from about that many validation nodes a task.")
+        int | None, typer.Option(help="Estimate the anytime scores from about this many validation nodes per task.")
     ] = None,
     prequential: Annotated[
-        str, typer.Option(help="Predict before learning: evaluated (batches right after an evaluation) or every.")
+        str,
+        typer.Option(help="Batches to predict before learning them: every, or evaluated (those after an evaluation)."),
     ] = "evaluated",
-    store: Annotated[str, typer.Option(help="memory, disk, or auto (by the size of the graph).")] = "auto",
-    device: Annotated[str, typer.Option(help="cpu; the kernels have no other.")] = "cpu",
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the result there.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Keep config, checkpoints, curves and result there.")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Continue the run in that directory.")] = None,
+    store: Annotated[
+        str, typer.Option(help="Where the graph is stored: memory, disk, or auto (by its size).")
+    ] = "auto",
+    device: Annotated[str, typer.Option(help="Only cpu is supported.")] = "cpu",
+    json_file: Annotated[Path | None, typer.Option("--json", help="File to write the result to.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for config, checkpoints, curves and result.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder (an earlier --out).")] = None,
     checkpoint_every: Annotated[
-        int | None, typer.Option(help="Batches between checkpoints (default: by time, every 5 s).")
+        int | None, typer.Option(help="Batches between checkpoints (default: one every 5 s).")
     ] = None,
     log: Log = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Stream a graph through a strategy and score it at any time."""
+    """Train a strategy on a stream and evaluate it along the way."""
     from ocgl.experiments import evaluate, loggers
     from ocgl.experiments import resume as resume_run
     from ocgl.experiments.config import configure, parse_override
@@ -51,22 +61,22 @@ def run(
     if json_file is not None:
         make_folder(json_file.absolute().parent)
         if json_file.is_dir():
-            raise ConfigError(f"--json {json_file} is a folder")
+            raise ConfigError(f"--json {json_file} is a folder; name a file")
     with _resumable(out or resume):
         if resume is not None:
-            _alone(ctx, {"resume", "json_file", "store", "checkpoint_every", "data_root"})
+            _refuse_other_options(ctx, {"resume", "json_file", "store", "checkpoint_every", "data_root"})
             out = resume
-            storage = store if "store" in _given(ctx) else None
+            storage = store if "store" in _given_options(ctx) else None
             with progress_bar(console) as bar:
                 result = resume_run(
                     resume, callbacks=[bar], store=storage, data_root=data_root, checkpoint_every=checkpoint_every
                 )
         elif dataset is None or strategy is None:
-            raise ConfigError("--dataset and --strategy are needed (or --resume)")
+            raise ConfigError("give --dataset and --strategy, or --resume FOLDER")
         else:
             values: Json = dict(map(parse_override, overrides or ()))
-            more: Json = {"eval_cap": eval_cap} if eval_cap is not None else {}
-            more |= {"prequential": prequential, "device": device} | values
+            options: Json = {"eval_cap": eval_cap} if eval_cap is not None else {}
+            options |= {"prequential": prequential, "device": device} | values
             config = configure(dataset, strategy, stream, profile, seed, values, eval_every=eval_every)
             logs = [loggers.make_logger(text) for text in log or ()]
             for logger in logs:
@@ -84,7 +94,7 @@ def run(
                     store=store,
                     data_root=data_root,
                     checkpoint_every=checkpoint_every,
-                    **more,
+                    **options,
                 )
             for logger in logs:
                 logger.end(loggers.final(result))
@@ -96,34 +106,34 @@ def run(
 
 
 def _write_page(out: Path) -> None:
-    """Write the page of the run, or say what is missing for it."""
+    """Write the page of the run, or print which extra it needs."""
     from ocgl.reporting.run_page import write_run_page
 
     try:
-        console.print(f"open [bold]{write_run_page(out)}[/bold]", soft_wrap=True)
+        console.print(f"page written to [bold]{write_run_page(out)}[/bold]", soft_wrap=True)
     except MissingExtraError as error:
-        console.print(f"no report.html: {error}", markup=False, soft_wrap=True)
+        console.print(f"report.html was not written: {error}", markup=False, soft_wrap=True)
 
 
-def _given(ctx: typer.Context) -> set[str]:
-    """Name the options that were given."""
+def _given_options(ctx: typer.Context) -> set[str]:
+    """Return the names of the options on the command line."""
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
 
 
-def _alone(ctx: typer.Context, allowed: set[str]) -> None:
-    """Refuse options that a resumed run has in its directory already."""
-    more = _given(ctx) - allowed
-    if more:
-        names = ", ".join(param.opts[0] for param in ctx.command.params if param.name in more)
-        raise ConfigError(f"{names}: a resumed run goes on with the settings it was begun with")
+def _refuse_other_options(ctx: typer.Context, allowed: set[str]) -> None:
+    """Raise `ConfigError` for options that a resumed run reads from its folder."""
+    refused = _given_options(ctx) - allowed
+    if refused:
+        names = ", ".join(param.opts[0] for param in ctx.command.params if param.name in refused)
+        raise ConfigError(f"{names}: a resumed run goes on with the options it was started with; leave these out")
 
 
 @contextmanager
 def _resumable(out: Path | None) -> Iterator[None]:
-    """Say how to go on with a run that is stopped."""
+    """Turn Ctrl-C into an error that says how to continue the run."""
     try:
         yield
     except KeyboardInterrupt:
-        hint = f"; ocgl run --resume {out} continues" if out is not None else ""
+        hint = f"; continue with: ocgl run --resume {out}" if out is not None else ""
         raise ConfigError(f"stopped{hint}") from None

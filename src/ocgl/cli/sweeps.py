@@ -1,4 +1,4 @@
-"""Commands for many runs: make them, list them, put them on a page, and run one again."""
+"""Commands for many runs: `bench`, `results`, `verify`, `report` and `reproduce`."""
 
 import json
 import os
@@ -19,28 +19,42 @@ if TYPE_CHECKING:
 
 @app.command()
 def bench(
-    dataset: Annotated[str, typer.Argument(help="A name from `ocgl datasets`, or path.npz.")],
-    out: Annotated[Path, typer.Option(help="Keep everything there; a second call continues.")],
-    strategies: Annotated[str, typer.Option(help="Names with commas, or all.")] = "all",
-    stream: Annotated[str, typer.Option(help="class, time, domain, task, blurry or iid.")] = "class",
-    settings: Annotated[str, typer.Option(help="main and ablations, with commas.")] = "main",
-    profile: Annotated[str, typer.Option(help="paper or textbook.")] = "paper",
-    seeds: Annotated[int, typer.Option(help="Runs of each chosen configuration.")] = 5,
-    buffers: Annotated[str, typer.Option(help="Buffer sizes, with commas (default: the dataset's largest).")] = "",
+    dataset: Annotated[str, typer.Argument(help="A name from `ocgl datasets`, or a path to an .npz file.")],
+    out: Annotated[Path, typer.Option(help="Folder for all results; the same command continues what is there.")],
+    strategies: Annotated[str, typer.Option(help="Names from `ocgl strategies`, separated by commas, or all.")] = "all",
+    stream: Annotated[str, typer.Option(help="Kind of stream: class, time, domain, task, blurry or iid.")] = "class",
+    settings: Annotated[
+        str,
+        typer.Option(
+            help="Settings of the paper, separated by commas: main, larger-batch, full-neighborhood, hidden-512, "
+            "hidden-128, layers-3, layers-1."
+        ),
+    ] = "main",
+    profile: Annotated[
+        str, typer.Option(help="Aggregation: paper (plain sums) or textbook (symmetric GCN).")
+    ] = "paper",
+    seeds: Annotated[int, typer.Option(help="Runs of each selected configuration, one per seed.")] = 5,
+    buffers: Annotated[
+        str, typer.Option(help="Buffer sizes, separated by commas, such as 1%,2%,4% (default: the dataset's largest).")
+    ] = "",
     eval_every: Annotated[int, typer.Option(help="Evaluate after every K-th batch.")] = 1,
     select_at: Annotated[
-        str | None, typer.Option(help="Take for every buffer size the configuration selected with this one.")
+        str | None, typer.Option(help="Select configurations at this buffer size only, and use them for all sizes.")
     ] = None,
-    grids: Annotated[str, typer.Option(help="paper, or coarse for a quick look; said in the results.")] = "paper",
-    halving: Annotated[bool, typer.Option(help="Drop hopeless configurations early; said in the results.")] = False,
-    override: Annotated[list[str] | None, typer.Option("--set", help="key=value for every run.")] = None,
-    workers: Annotated[int, typer.Option(help="Processes on this machine, one thread each.")] = os.cpu_count() or 1,
-    cluster: Annotated[str | None, typer.Option(help="Address of a dask scheduler, instead of --workers.")] = None,
-    budget_minutes: Annotated[float | None, typer.Option(help="Stop after that long; call again to continue.")] = None,
+    grids: Annotated[str, typer.Option(help="Search spaces: paper, or coarse for a quick overview.")] = "paper",
+    halving: Annotated[bool, typer.Option(help="Drop weak configurations early (successive halving).")] = False,
+    override: Annotated[
+        list[str] | None, typer.Option("--set", help="key=value for every trial and run; may be repeated.")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Worker processes, one thread each.")] = os.cpu_count() or 1,
+    cluster: Annotated[str | None, typer.Option(help="Address of a dask scheduler; replaces --workers.")] = None,
+    budget_minutes: Annotated[
+        float | None, typer.Option(help="Stop after this many minutes; the same command continues.")
+    ] = None,
     log: Log = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Tune every method on the first tasks, then run the chosen configurations with every seed."""
+    """Tune every strategy on the first tasks, then run the selected configurations with every seed."""
     from ocgl.experiments import ResultStore, Sweep, finished, loggers, run_sweep
     from ocgl.experiments.config import parse_override
     from ocgl.experiments.executors import LocalExecutor, make_executor
@@ -52,22 +66,22 @@ def bench(
     parts = tuple(settings.split(","))
     rest = (eval_every, dict(map(parse_override, override or ())), data_root, select_at, halving, grids)
     sweep = Sweep(dataset, chosen, out, stream, parts, profile, seeds, sizes, *rest)
-    sweep.groups()
+    sweep.groups()  # raises for unknown names before a logger or a worker is started
     logs = [loggers.make_logger(text) for text in log or ()]
     counts = ", ".join(f"{group.strategy} {len(sweep.grid(group))}" for group in sweep.groups())
-    console.print(f"configurations: {counts}", highlight=False)
+    console.print(f"configurations per strategy: {counts}", highlight=False)
     with make_executor(workers, cluster) as pool, Live(console=console, transient=True) as live:
         begin = time.monotonic()
 
-        def watch(status: "SweepStatus") -> None:
+        def show(status: "SweepStatus") -> None:
             live.update(status_table(status, time.monotonic() - begin))
 
         try:
-            status = run_sweep(sweep, pool, watch, budget_minutes)
+            status = run_sweep(sweep, pool, show, budget_minutes)
         except KeyboardInterrupt:
             if isinstance(pool, LocalExecutor):
                 pool.stop()
-            raise ConfigError(f"stopped; what is finished is in {out}, the same command continues") from None
+            raise ConfigError(f"stopped; finished results are in {out}, and the same command continues") from None
     for failure in status.failed:
         errors.print(failure, markup=False)
     runs = finished(sweep)
@@ -81,20 +95,22 @@ def bench(
 
 @app.command()
 def results(
-    folder: Annotated[Path, typer.Argument(help="What `ocgl bench` kept.")],
-    strategy: Annotated[str | None, typer.Option()] = None,
-    dataset: Annotated[str | None, typer.Option()] = None,
-    setting: Annotated[str | None, typer.Option()] = None,
-    form: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
-    pack: Annotated[bool, typer.Option(help="First put all directories into two Parquet files.")] = False,
+    folder: Annotated[Path, typer.Argument(help="Results folder of `ocgl bench`.")],
+    strategy: Annotated[str | None, typer.Option(help="List runs of this strategy only.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="List runs on this dataset only.")] = None,
+    setting: Annotated[
+        str | None, typer.Option(help="List runs of this setting only (see `ocgl bench --settings`).")
+    ] = None,
+    form: Annotated[str, typer.Option("--format", help="Output format: table, csv or json.")] = "table",
+    pack: Annotated[bool, typer.Option(help="First merge the folders of all results into two Parquet files.")] = False,
 ) -> None:
-    """List finished runs."""
+    """List the finished runs of a results folder."""
     from ocgl.experiments.result_store import COLUMNS, ResultStore
 
     if pack:
         ResultStore(folder).pack()
-    asked = {"strategy": strategy, "dataset": dataset, "setting": setting}
-    rows = ResultStore(folder).rows(**{key: value for key, value in asked.items() if value is not None})
+    wanted = {"strategy": strategy, "dataset": dataset, "setting": setting}
+    rows = ResultStore(folder).rows(**{key: value for key, value in wanted.items() if value is not None})
     if form == "json":
         typer.echo(json.dumps(rows, indent=1))
     elif form == "csv":
@@ -106,7 +122,7 @@ def results(
             table.add_row(*(_cell(row[column]) for column in columns))
         console.print(table)
     else:
-        raise ConfigError(f"--format {form!r}: table, csv or json")
+        raise ConfigError(f"unknown --format {form!r}; choose table, csv or json")
 
 
 def _cell(value: object) -> str:
@@ -115,10 +131,10 @@ def _cell(value: object) -> str:
 
 @app.command()
 def verify(
-    folder: Annotated[Path, typer.Argument(help="What `ocgl bench` kept.")],
-    each: Annotated[int, typer.Option(help="Runs, and trials, of each method to re-run.")] = 1,
-    adopt: Annotated[bool, typer.Option(help="Mark verified results as valid for this version.")] = False,
-    workers: Annotated[int, typer.Option(help="Processes on this machine, one thread each.")] = os.cpu_count() or 1,
+    folder: Annotated[Path, typer.Argument(help="Results folder of `ocgl bench`.")],
+    each: Annotated[int, typer.Option(help="Runs, and trials, to re-run per method.")] = 1,
+    adopt: Annotated[bool, typer.Option(help="Mark results of methods that pass as valid for this version.")] = False,
+    workers: Annotated[int, typer.Option(help="Worker processes, one thread each.")] = os.cpu_count() or 1,
     data_root: DataRoot = None,
 ) -> None:
     """Re-run a sample of stored results and check that they are bit-equal."""
@@ -132,11 +148,13 @@ def verify(
     with LocalExecutor(workers) as pool:
         for verdict in checking.verify(folder, pool, each, data_root):
             verdicts.append(verdict)
-            said = "bit-equal" if verdict.holds else f"[red]DIFFERENT[/red]: {', '.join(verdict.different)}"
+            verdict_text = "bit-equal" if verdict.holds else f"[red]DIFFERENT[/red]: {', '.join(verdict.different)}"
             count = len(verdict.equal) + len(verdict.different)
-            console.print(f"{' '.join(verdict.group)}: {count} of {len(verdict.stored)} re-run, {said}", soft_wrap=True)
+            console.print(
+                f"{' '.join(verdict.group)}: {count} of {len(verdict.stored)} re-run, {verdict_text}", soft_wrap=True
+            )
     if not verdicts:
-        console.print("nothing to check: all stored results are of the present code")
+        console.print("nothing to check: all stored results are of the current code")
     if adopt:
         console.print(f"{checking.adopt(folder, verdicts, data_root)} results are now marked as valid for this version")
     raise typer.Exit(0 if all(verdict.holds for verdict in verdicts) else 1)
@@ -144,13 +162,15 @@ def verify(
 
 @app.command()
 def report(
-    folders: Annotated[list[Path], typer.Argument(help="What `ocgl bench` kept; several are put together.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
-    export: Annotated[Path | None, typer.Option(help="Also tables (.tex, .md, .csv) and figures (.pdf, .png).")] = None,
-    expansion: Annotated[bool, typer.Option(help="Measure the neighbourhood expansion, where the data is.")] = True,
+    folders: Annotated[list[Path], typer.Argument(help="Results folders of `ocgl bench`.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="HTML page to write.")] = Path("report.html"),
+    export: Annotated[
+        Path | None, typer.Option(help="Folder for tables (.tex, .md, .csv) and figures (.pdf, .png).")
+    ] = None,
+    expansion: Annotated[bool, typer.Option(help="Add the neighbourhood expansion of datasets on disk.")] = True,
     data_root: DataRoot = None,
 ) -> None:
-    """Turn finished runs into one self-contained page, and into tables and figures for a paper."""
+    """Write finished runs as one self-contained HTML page, and as tables and figures for a paper."""
     from ocgl.experiments.expansion import expansions_of
     from ocgl.reporting.collect import collect
     from ocgl.reporting.export import write_export
@@ -165,14 +185,14 @@ def report(
     for line in missing:
         errors.print(line, markup=False, soft_wrap=True)
     if export is not None:
-        console.print(f"{len(written)} tables and figures in [bold]{export}[/bold]", soft_wrap=True)
-    console.print(f"open [bold]{out}[/bold]", soft_wrap=True)
+        console.print(f"{len(written)} tables and figures written to [bold]{export}[/bold]", soft_wrap=True)
+    console.print(f"page written to [bold]{out}[/bold]", soft_wrap=True)
 
 
 @app.command()
 def reproduce(
-    run_id: Annotated[str, typer.Argument(help="The id of a run, or its beginning.")],
-    folder: Annotated[Path, typer.Option("--out", help="What `ocgl bench` kept.")],
+    run_id: Annotated[str, typer.Argument(help="Id of a run (see `ocgl results`), or its first characters.")],
+    folder: Annotated[Path, typer.Option("--out", help="Results folder of `ocgl bench`.")],
     data_root: DataRoot = None,
 ) -> None:
     """Re-run a stored run and check that it is bit-equal."""
@@ -181,7 +201,7 @@ def reproduce(
 
     stored = ResultStore(folder).get(run_id)
     if not isinstance(stored, RunResult):
-        raise ConfigError(f"{stored.id} is a {stored.kind}, not a run")
+        raise ConfigError(f"{stored.id} is a {stored.kind}, not a run; `ocgl results` lists the runs")
     with console.status("running"):
         again = make_experiment(stored.config, stream_of(stored.config, data_root)).finish()
     equal = bit_equal(again, stored)

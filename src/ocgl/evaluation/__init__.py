@@ -1,4 +1,4 @@
-"""The evaluator, the performance matrix, and the scores made of it."""
+"""The evaluator and its metrics."""
 
 from ocgl.evaluation.evaluator import Evaluator
 from ocgl.evaluation.metrics import Metric

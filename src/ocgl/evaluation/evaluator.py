@@ -1,4 +1,4 @@
-"""The evaluator: holds the held-out labels and the task boundaries, asks for predictions, never teaches."""
+"""The evaluator: scores predictions on held-out nodes. Only it knows their labels and the task boundaries."""
 
 from typing import Protocol
 
@@ -13,15 +13,20 @@ from ocgl.types import DoubleArray, IntArray, Json
 
 
 class Predict(Protocol):
-    """Answers with a label for each node; `candidates` are given in task-incremental streams only."""
+    """A function that returns a class for each node."""
 
     def __call__(self, ids: IntArray, candidates: IntArray | None = None, /) -> IntArray:
-        """Predict."""
+        """Return the predicted class of each node.
+
+        Args:
+            ids: ids of the nodes.
+            candidates: for each node, the classes to choose from; None except in task-incremental streams.
+        """
         ...
 
 
 class _HeldOut:
-    """Held-out nodes of a role in order of arrival: those that have arrived are always a prefix."""
+    """The validation or test nodes of a stream in order of arrival, so that the arrived nodes are a prefix."""
 
     def __init__(self, stream: Stream, role: int) -> None:
         nodes = stream.held_out(role)
@@ -31,11 +36,11 @@ class _HeldOut:
         self.arrived = np.searchsorted(stream.position[self.ids], stream.cuts, side="left")
         self.weight: DoubleArray | None = None
 
-    def thin(self, stream: Stream, cap: int) -> int:
-        """Keep a part of the nodes of each task; gives how many there were."""
-        whole = len(self.ids)
+    def subsample(self, stream: Stream, cap: int) -> int:
+        """Reduce the nodes to a stratified sample of each task; return how many there were before."""
+        total = len(self.ids)
         chosen, weight = stratified(self.task, self.truth, cap, stream.config["stream_seed"])
-        if len(chosen) < whole:
+        if len(chosen) < total:
             self.ids, self.task, self.truth, self.weight = (
                 self.ids[chosen],
                 self.task[chosen],
@@ -43,23 +48,27 @@ class _HeldOut:
                 weight,
             )
             self.arrived = np.searchsorted(stream.position[self.ids], stream.cuts, side="left")
-        return whole
+        return total
 
 
 class Evaluator:
-    """Scores a learner on a stream. It holds the held-out labels and the task boundaries, and never teaches.
+    """Scores a learner on a stream, without training it.
 
-    After every `every`-th step, and after the last step of each task, it asks for the validation nodes that have
-    arrived of the tasks seen so far. After each task it fills a row of the performance matrix, on the test nodes that
-    have arrived.
+    After every `every`-th step and after the last step of each task, the evaluator scores the arrived validation nodes
+    of the tasks so far (anytime scores). After each task it also scores the arrived test nodes, which gives a row of
+    the performance matrix.
 
     Args:
-        stream: the stream that the learner is driven over.
-        metric: `accuracy`, or `f1:CLASS`.
+        stream: the stream that the learner is trained on.
+        metric: `accuracy` or `f1:CLASS`.
         every: evaluate after every K-th step.
-        test: whether test nodes may be read; in tuning they are not even held.
-        cap: estimate the anytime scores from about this many validation nodes of each task, with an interval. Test
-            scores stay exact.
+        test: whether to score test nodes; False in tuning, where the evaluator does not even hold them.
+        cap: estimate the anytime scores from about this many validation nodes per task, with a bootstrap interval.
+            Test scores stay exact.
+
+    Attributes:
+        matrix: the performance matrix; row i has the scores of each task after task i.
+        undefined: how many anytime scores were undefined so far.
     """
 
     def __init__(
@@ -74,8 +83,8 @@ class Evaluator:
         self.every = every
         self._validation = _HeldOut(stream, VALIDATION)
         self._test = _HeldOut(stream, TEST) if test else None
-        self._whole = len(self._validation.ids) if cap is None else self._validation.thin(stream, cap)
-        self._all = self._validation if cap is None else _HeldOut(stream, VALIDATION)
+        self._total = len(self._validation.ids) if cap is None else self._validation.subsample(stream, cap)
+        self._full_validation = self._validation if cap is None else _HeldOut(stream, VALIDATION)
         self._bootstrap: Bootstrap | None = None
         if self._validation.weight is not None:
             held, seed = self._validation, stream.config["stream_seed"]
@@ -89,70 +98,89 @@ class Evaluator:
         self._right: IntArray = np.zeros(len(stream), np.int64)
 
     def before(self, step: Step, predicted: IntArray) -> None:
-        """Note how many labels of a step were predicted right before they were learned (prequential accuracy)."""
+        """Record the predictions of a step's labels, made before learning them (prequential accuracy).
+
+        Args:
+            step: the step, which must bring labels.
+            predicted: the predicted class of each labelled node.
+        """
         labels = self._stream.labels_at(step.index)
         assert labels is not None
         self._tried[step.index] = len(predicted)
         self._right[step.index] = int((predicted == labels.labels).sum())
 
-    def after(self, step: Step, predict: Predict, watch: Predict | None = None) -> float | None:
-        """Ask what is due after a step. Gives AP_t when the validation nodes were asked.
+    def after(self, step: Step, predict: Predict, predict_validation: Predict | None = None) -> float | None:
+        """Run the evaluations that are due after a step; return AP_t if validation nodes were evaluated, else None.
 
-        `watch` answers for the validation nodes, where given: they are the same ones every time.
+        Args:
+            step: the step that was just learned.
+            predict: returns the classes of nodes.
+            predict_validation: used for validation nodes instead of `predict`; a predictor with a cache is faster
+                here, as the same nodes are evaluated every time.
         """
         ended = np.nonzero(self._stream.ends == step.index)[0]
         due = (step.index + 1) % self.every == 0 or len(ended) > 0 or step.index + 1 == len(self._stream)
         if due:
             self._steps.append(step.index)
-            self._scores.append(self._ask(self._validation, step.index, watch or predict, self._bootstrap))
+            self._scores.append(
+                self._evaluate(self._validation, step.index, predict_validation or predict, self._bootstrap)
+            )
             self.undefined += self._undefined
         if len(ended) and self._test is not None:
-            self.matrix[ended] = self._ask(self._test, step.index, predict)
-            if (self._stream.starts > 0).any():  # a straddling batch may have begun the next task: not its row's yet
+            self.matrix[ended] = self._evaluate(self._test, step.index, predict)
+            if (self._stream.starts > 0).any():  # a straddling batch starts the next task before its row
                 self.matrix[ended, ended.max() + 1 :] = np.nan
         return float(anytime(self._scores[-1][None])[0]) if due else None
 
     def peek(self, step: int, predict: Predict) -> float:
-        """Give the exact AP_t as it would be after a step, without noting it (for early stopping offline)."""
-        return float(anytime(self._ask(self._all, step, predict)[None])[0])
+        """Return the exact AP_t after a step, without recording it (for early stopping of offline training).
 
-    def _ask(self, held: _HeldOut, step: int, predict: Predict, bootstrap: Bootstrap | None = None) -> DoubleArray:
+        Args:
+            step: index of the step.
+            predict: returns the classes of nodes.
+        """
+        return float(anytime(self._evaluate(self._full_validation, step, predict)[None])[0])
+
+    def _evaluate(self, held: _HeldOut, step: int, predict: Predict, bootstrap: Bootstrap | None = None) -> DoubleArray:
         arrived = int(held.arrived[step])
-        asked = np.nonzero(self._stream.starts[held.task[:arrived]] <= step)[0]
-        ids, task, truth = held.ids[asked], held.task[asked], held.truth[asked]
+        evaluated = np.nonzero(self._stream.starts[held.task[:arrived]] <= step)[0]
+        ids, task, truth = held.ids[evaluated], held.task[evaluated], held.truth[evaluated]
         predicted = predict(ids, self._stream.candidates(ids))
-        weight = None if held.weight is None else held.weight[asked]
+        weight = None if held.weight is None else held.weight[evaluated]
         scores = self.metric.per_task(predicted, truth, task, self._stream.tasks, weight)
         present = np.bincount(task, minlength=self._stream.tasks) > 0
         self._undefined = int(np.isnan(scores[present]).sum())
         if bootstrap is not None:
-            bootstrap.add(self.metric, asked, predicted, truth)
+            bootstrap.add(self.metric, evaluated, predicted, truth)
         return scores
 
     @property
     def steps(self) -> IntArray:
-        """The steps after which validation nodes were asked."""
+        """The indices of the steps after which validation nodes were evaluated."""
         return np.array(self._steps, np.int64)
 
     @property
     def scores(self) -> DoubleArray:
-        """Their scores per task (steps x tasks), nan for tasks not neighborhood."""
+        """The validation scores (evaluated steps x tasks), nan where a score is undefined."""
         return np.array(self._scores).reshape(-1, self._stream.tasks)
 
     @property
     def anytime(self) -> DoubleArray:
-        """AP_t of those steps."""
+        """AP_t of the evaluated steps."""
         return anytime(self.scores)
 
     @property
     def prequential(self) -> tuple[IntArray, IntArray]:
-        """Labels tried and predicted right, step by step."""
+        """For each step, how many labels were predicted before learning, and how many of them correctly."""
         return self._tried, self._right
 
     def result(self) -> Json:
-        """Give AP, AF (by the formula), AF_T (as printed in the paper), AAP and prequential accuracy, in percent."""
+        """Return the scores in percent; None where a score is undefined.
+
+        `AF` follows the paper's formula (T - 1 tasks), `AF_T` its printed numbers (T tasks).
+        """
         tasks = self._stream.tasks
-        figures = {
+        scores = {
             "AP": average_performance(self.matrix),
             "AF": average_forgetting(self.matrix, tasks - 1),
             "AF_T": average_forgetting(self.matrix, tasks),
@@ -160,11 +188,11 @@ class Evaluator:
             "AP_validation": average_performance(self.scores) if self._scores else float("nan"),
             "prequential": self._right.sum() / self._tried.sum() if self._tried.any() else float("nan"),
         }
-        return {name: None if np.isnan(value) else 100 * float(value) for name, value in figures.items()}
+        return {name: None if np.isnan(value) else 100 * float(value) for name, value in scores.items()}
 
     def evaluation(self) -> Json:
-        """Say whether the anytime scores are exact or an estimate, from how many nodes, and how far AAP may be off."""
-        nodes = {"nodes": len(self._validation.ids), "of": self._whole}
+        """Return whether the anytime scores are exact or an estimate, from how many nodes, and the interval of AAP."""
+        nodes = {"nodes": len(self._validation.ids), "of": self._total}
         if self._bootstrap is None:
             return {"anytime": "exact", **nodes}
         interval = self._bootstrap.interval()
@@ -172,13 +200,13 @@ class Evaluator:
         return {"anytime": "estimate", **nodes, "AAP_interval": percent, "coverage": COVERAGE}
 
     def state(self) -> State:
-        """Give all scores so far."""
+        """Return all scores so far."""
         arrays = {"steps": self.steps, "scores": self.scores, "matrix": self.matrix}
         state = State(arrays | {"tried": self._tried, "right": self._right}, {"undefined": self.undefined})
         return state if self._bootstrap is None else state.include("bootstrap", self._bootstrap.state())
 
     def load_state(self, state: State) -> None:
-        """Take scores."""
+        """Replace the scores by those of a saved state."""
         self.undefined = state.facts["undefined"]
         self._steps = state.arrays["steps"].tolist()
         self._scores = list(np.array(state.arrays["scores"]))

@@ -142,6 +142,9 @@ def validated(values: Json) -> RunConfig:
         return RunConfig.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, ConfigError):  # raised by a check of ours
+            raise cause from error
         raise ConfigError(f"{'.'.join(map(str, first['loc']))} = {first['input']!r}: {first['msg']}") from error
 
 

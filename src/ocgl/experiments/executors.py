@@ -1,4 +1,4 @@
-"""Where trials run: on this machine's cores, or on a dask cluster, behind one interface."""
+"""Executors for trials and runs: processes on this machine, or a dask cluster."""
 
 import signal
 import threading
@@ -14,22 +14,26 @@ from ocgl.errors import MissingExtraError
 P = ParamSpec("P")
 T = TypeVar("T")
 TRIES = 3
+"""How often a call is tried if its process dies."""
 
 
 class LocalExecutor(ThreadPoolExecutor):
-    """Long-lived spawned processes, one thread each. A process that dies costs only its trial, which is tried again.
+    """Runs calls in long-lived spawned processes. If a process dies, only its call is lost, and it is tried again.
 
-    Each thread of this pool owns a process pool of one: a death breaks that one and no other.
+    Each thread of this pool has a process pool with one process, because a process that dies breaks its whole pool.
+
+    Args:
+        workers: number of processes.
     """
 
     def __init__(self, workers: int) -> None:
         super().__init__(workers, thread_name_prefix="ocgl")
-        self._own = threading.local()
+        self._thread = threading.local()
         self._pools: list[ProcessPoolExecutor] = []
         self._stopped = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run a call in a process of its own."""
+        """Run a call in one of the processes."""
         return super().submit(lambda: self._call(fn, *args, **kwargs))
 
     def _call(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -42,14 +46,14 @@ class LocalExecutor(ThreadPoolExecutor):
         raise AssertionError
 
     def _pool(self, fresh: bool) -> ProcessPoolExecutor:
-        if fresh or not hasattr(self._own, "pool"):
-            self._own.pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=_leave_interrupts_to_the_parent)
-            self._pools.append(self._own.pool)
-        pool: ProcessPoolExecutor = self._own.pool
+        if fresh or not hasattr(self._thread, "pool"):
+            self._thread.pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=_ignore_interrupts)
+            self._pools.append(self._thread.pool)
+        pool: ProcessPoolExecutor = self._thread.pool
         return pool
 
     def stop(self) -> None:
-        """End this pool's processes at once; what they have finished is on disk already."""
+        """Terminate the processes without waiting for their calls."""
         self._stopped = True
         super().shutdown(wait=False, cancel_futures=True)
         for pool in self._pools:
@@ -57,27 +61,37 @@ class LocalExecutor(ThreadPoolExecutor):
                 process.terminate()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes as well."""
+        """Shut down the threads and the processes."""
         super().shutdown(wait, cancel_futures=cancel_futures)
         for pool in self._pools:
             pool.shutdown(wait, cancel_futures=cancel_futures)
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _ignore_interrupts() -> None:
+    # Ctrl-C reaches the whole process group; the parent alone decides what to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
 def cluster_executor(address: str) -> Iterator[Executor]:
-    """Give an executor on a dask cluster: its scheduler's address, as dask's own launchers print it."""
+    """Yield an executor on a dask cluster.
+
+    Args:
+        address: address of the dask scheduler, such as `tcp://host:8786`.
+    """
     try:
         from distributed import Client
     except ImportError as error:
-        raise MissingExtraError("a cluster", "cluster") from error
+        raise MissingExtraError("a dask cluster", "cluster") from error
     with Client(address) as client, client.get_executor(retries=TRIES) as executor:
         yield executor
 
 
 def make_executor(workers: int, cluster: str | None = None) -> AbstractContextManager[Executor]:
-    """Give the executor that the user asked for."""
+    """Return an executor on a dask cluster, or on this machine.
+
+    Args:
+        workers: processes on this machine.
+        cluster: address of a dask scheduler; replaces `workers`.
+    """
     return cluster_executor(cluster) if cluster else LocalExecutor(workers)

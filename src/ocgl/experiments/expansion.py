@@ -1,6 +1,6 @@
-"""Neighbourhood expansion (Figure 2 of the paper): how much of the graph a batch would see, with and without the cap.
+"""Neighbourhood expansion (Figure 2 of the paper): how many nodes a batch reaches, with and without sampling.
 
-Needs structure and labels only.
+It needs edges and labels, but no features.
 """
 
 from collections.abc import Mapping
@@ -28,12 +28,22 @@ if TYPE_CHECKING:
 Name = TypeVar("Name")
 
 WINDOW = 10
-"""Batches in the rolling mean that Figure 2 draws."""
+"""Batches in the rolling mean that Figure 2 shows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """Per batch: `full[h]` and `capped[h]` nodes within each number of hops, and how many nodes had arrived."""
+    """Number of nodes that each batch of a stream reaches.
+
+    Attributes:
+        dataset: name of the dataset.
+        hops: the measured numbers of hops.
+        fanout: most neighbours sampled per node.
+        full: by number of hops, the nodes that each batch reaches through all neighbours.
+        capped: by number of hops, the nodes that each batch reaches through sampled neighbours.
+        nodes: nodes that have arrived when each batch is learned.
+        bound: by number of hops, the most nodes that a batch can reach through sampled neighbours.
+    """
 
     dataset: str
     hops: tuple[int, ...]
@@ -44,7 +54,7 @@ class Expansion:
     bound: dict[int, int]
 
     def table(self) -> list[dict[str, float]]:
-        """Summarise per number of hops; `full_rolling_max` is what Figure 2 shows, the mean of ten batches."""
+        """Return a summary per number of hops; `full_rolling_max` is the maximum of the curve in Figure 2."""
         return [
             {
                 "hops": h,
@@ -61,7 +71,7 @@ class Expansion:
         ]
 
     def frame(self) -> "pl.DataFrame":
-        """Give the series as a table, one row per batch."""
+        """Return all measurements as a data frame, one row per batch."""
         import polars as pl
 
         series = {f"full_{h}": self.full[h] for h in self.hops} | {f"capped_{h}": self.capped[h] for h in self.hops}
@@ -69,7 +79,7 @@ class Expansion:
 
 
 def rolling_mean(values: IntArray, window: int = WINDOW) -> DoubleArray:
-    """Average each value with up to `window` - 1 before it."""
+    """Return the mean of each value and up to `window` - 1 values before it."""
     sums = np.cumsum(np.concatenate(([0.0], values)))
     begin = np.maximum(np.arange(len(values)) + 1 - window, 0)
     end = np.arange(len(values)) + 1
@@ -78,7 +88,14 @@ def rolling_mean(values: IntArray, window: int = WINDOW) -> DoubleArray:
 
 
 def expansion(stream: Stream, hops: tuple[int, ...] = (1, 2), fanout: int = 10, seed: int = 0) -> Expansion:
-    """Let the graph grow along the stream and measure around each batch's training nodes."""
+    """Measure how many nodes the labelled nodes of each batch reach while the graph grows.
+
+    Args:
+        stream: the stream to measure on.
+        hops: numbers of hops to measure.
+        fanout: most neighbours sampled per node.
+        seed: seed of the neighbour sampling.
+    """
     graph = Adjacency()
     stamps = np.zeros(len(stream.order), np.int64)
     rng = generator(seed, "neighbors")
@@ -109,23 +126,29 @@ def expansion(stream: Stream, hops: tuple[int, ...] = (1, 2), fanout: int = 10, 
 def expansions_of(
     configs: Mapping[Name, RunConfig], data_root: Path | None, fanout: int = 10
 ) -> tuple[dict[Name, Expansion], list[str]]:
-    """Measure the expansion of each config's stream, once per stream, where its data is on disk.
+    """Measure the expansion of the stream of each config, once per stream, without downloading data.
 
-    Return the expansions by name, and for each dataset that is not there a line that says so. Nothing is downloaded.
+    Args:
+        configs: run configs by name.
+        data_root: folder of the datasets; None for the default.
+        fanout: most neighbours sampled per node.
+
+    Returns:
+        The expansions by name, and a message for each config whose dataset is not on disk.
     """
     found: dict[Name, Expansion] = {}
-    known: dict[tuple[str, str], Expansion] = {}
+    measured: dict[tuple[str, str], Expansion] = {}
     missing = []
     for name, config in configs.items():
         stream = (config.dataset, config.stream.model_dump_json())
-        if stream not in known:
+        if stream not in measured:
             try:
                 graph = load_dataset(config.dataset, data_root, structure_only=True, download=False)
             except OcglError as error:
-                missing.append(f"no neighbourhood expansion for {config.dataset}: {error}")
+                missing.append(f"the neighbourhood expansion of {config.dataset} is left out: {error}")
                 continue
-            known[stream] = expansion(build(graph, config.stream), (1, 2), fanout)
-        found[name] = known[stream]
+            measured[stream] = expansion(build(graph, config.stream), (1, 2), fanout)
+        found[name] = measured[stream]
     return found, missing
 
 
@@ -136,11 +159,11 @@ def _grow(graph: Adjacency, stream: Stream, ids: IntArray) -> None:
 
 
 def parse_hops(text: str) -> tuple[int, ...]:
-    """Read numbers of hops, as the command line gives them."""
+    """Return the numbers of hops in a comma-separated list, sorted and without duplicates."""
     try:
         depths = tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:
         depths = (0,)
     if min(depths) < 1:
-        raise ConfigError(f"--hops {text!r}: numbers from 1, with commas")
+        raise ConfigError(f"--hops {text!r}: give whole numbers from 1, separated by commas")
     return depths

@@ -8,7 +8,7 @@ from pathlib import Path
 def peak_rss_bytes() -> int:
     """Return the peak resident memory of this process so far.
 
-    Linux counts it from the start of the process; getrusage includes the parent that the process was started from.
+    On Linux it is read from `/proc`, because `getrusage` also counts the process that started this one.
     """
     status = Path("/proc/self/status")
     if status.exists():

@@ -1,4 +1,4 @@
-"""The protocol card: which nodes, which edges, which definitions a number was made with."""
+"""The protocol card: how the numbers of a result were measured."""
 
 import numpy as np
 
@@ -10,24 +10,30 @@ from ocgl.types import Json
 
 
 def protocol_card(config: RunConfig, stream: Stream, learner: Learner) -> Json:
-    """Return, in words and by the options' own names, how a number was measured."""
-    sampling, asked = learner.strategy.sampling, learner.query_sampling
+    """Return the protocol card of a run: readable descriptions, and the exact values under `options`.
+
+    Args:
+        config: config of the run.
+        stream: stream of the run.
+        learner: learner of the run.
+    """
+    sampling, query_sampling = learner.strategy.sampling, learner.query_sampling
     s = config.stream
-    scope = "after every batch" if config.eval_every == 1 else f"after every {config.eval_every}th batch and task end"
+    when = "after every batch" if config.eval_every == 1 else f"after every {config.eval_every}th batch and task end"
     return {
         "profile": config.profile,
-        "split": f"{'/'.join(f'{share:.0%}' for share in s.split)} train/validation/test, {s.stratify}, "
+        "split": f"{'/'.join(f'{part:.0%}' for part in s.split)} train/validation/test, {s.stratify}, "
         f"stream_seed {s.stream_seed}",
         "stream": f"{s.kind}: {stream.tasks} tasks, {len(stream)} batches of {s.batch_size} ({s.batching}), "
         f"boundaries {'crossed' if s.straddle else 'not crossed'}; hash {stream.content_hash[:16]}",
-        "edges visible": "both ends have arrived; undirected; held-out nodes arrive in the stream and pass messages",
+        "edges visible": "between arrived nodes; undirected; held-out nodes arrive in the stream and pass messages",
         "labels": _labels(config, stream) + "; those of validation and test nodes never",
         "sampling in training": _sampling(sampling.hops, sampling.fanout) + ", once per batch, reused by all passes",
-        "sampling in evaluation": _sampling(asked.hops, asked.fanout)
+        "sampling in evaluation": _sampling(query_sampling.hops, query_sampling.fanout)
         + ", fixed per node and degree"
-        + (f"; weights over the {config.eval_chunk} nodes sampled together" if asked.norm == "sym" else ""),
+        + (f"; weights over the {config.eval_chunk} nodes sampled together" if query_sampling.norm == "sym" else ""),
         "aggregation": _aggregation(learner.strategy),
-        "AAP": f"{_asked(config, stream)} that have arrived, of tasks begun, {scope}; "
+        "AAP": f"{_evaluated_nodes(config, stream)} that have arrived, of tasks begun, {when}; "
         "mean over tasks, then over batches",
         "AP": "test nodes, after the last batch; mean over tasks",
         "AF": "mean over the T-1 earlier tasks of M[T,i] - M[i,i]; AF_T divides the same sum by T (published tables)",
@@ -47,10 +53,10 @@ def protocol_card(config: RunConfig, stream: Stream, learner: Learner) -> Json:
 
 
 def _prequential(config: RunConfig) -> str:
-    asked = "training nodes of a batch, predicted before they are learned"
+    nodes = "training nodes of a batch, predicted before they are learned"
     if config.prequential == "every" or config.eval_every == 1:
-        return asked
-    return f"{asked}; of the first batch and of each batch right after an evaluation"
+        return nodes
+    return f"{nodes}; only in the first batch and in each batch right after an evaluation"
 
 
 def _aggregation(strategy: Strategy) -> str:
@@ -58,14 +64,14 @@ def _aggregation(strategy: Strategy) -> str:
     if not values.get("view"):
         return f"{sampling.norm} (self included), degrees {sampling.degrees}, features raw"
     narrowed = f"; rows wider than {values['project']} projected first" if values["project"] else ""
-    scaled = "standardised as they run" if values.get("standardise") else "raw"
+    scaled = "standardised with running statistics" if values.get("standardise") else "raw"
     return f"{values['view']} side by side, means without the node itself, features {scaled}{narrowed}"
 
 
 def _labels(config: RunConfig, stream: Stream) -> str:
     s = config.stream
-    trained = len(stream.held_out(TRAIN))
-    lost = f"{trained - len(stream.label_order):,} of {trained:,}"
+    training_nodes = len(stream.held_out(TRAIN))
+    lost = f"{training_nodes - len(stream.label_order):,} of {training_nodes:,}"
     missing = f"; {s.missing_labels:.0%} drawn at random never come" if s.missing_labels else ""
     if s.label_delay == 0:
         return f"with the node{missing}" + (f" ({lost})" if missing else "")
@@ -73,22 +79,22 @@ def _labels(config: RunConfig, stream: Stream) -> str:
     delay = f"{low}" if low == high else f"{low} to {high}"
     return (
         f"{delay} steps after the node; at most {s.batch_size} (batch_size) come, and are learned, per step, the rest "
-        f"wait their turn{missing}; those not yet given at the end of the stream never come "
+        f"wait{missing}; labels still waiting at the end of the stream never come "
         f"({'both together ' if missing else ''}{lost})"
     )
 
 
-def _asked(config: RunConfig, stream: Stream) -> str:
-    """Return which validation nodes are asked: those that the evaluator draws, not the cap that was asked for."""
-    every = "exact: all validation nodes"
+def _evaluated_nodes(config: RunConfig, stream: Stream) -> str:
+    """Describe the validation nodes that the evaluator samples; their number can differ from `eval_cap`."""
+    exact = "exact: all validation nodes"
     if config.eval_cap is None:
-        return every
+        return exact
     nodes = stream.held_out(VALIDATION)
     nodes = nodes[(stream.scored[nodes] >= 0) & (stream.scored[nodes] < stream.tasks)]
     task = stream.scored[nodes]
     chosen, _ = stratified(task, stream.graph.y[nodes], config.eval_cap, stream.config["stream_seed"])
     if len(chosen) == len(nodes):
-        return every
+        return exact
     counts = np.unique(task[chosen], return_counts=True)[1]
     each = f"{counts.min():,}" if counts.min() == counts.max() else f"{counts.min():,} to {counts.max():,}"
     return (
@@ -108,7 +114,9 @@ def _notes(config: RunConfig, stream: Stream, strategy: Strategy) -> list[str]:
     notes = []
     if strategy.offline:
         epochs = strategy.hyperparameters()["epochs"]
-        notes.append(f"offline bound: up to {epochs} epochs on all that has arrived, stopped by validation AP")
+        notes.append(
+            f"offline bound: up to {epochs} epochs on all nodes that have arrived, early stopping on validation AP"
+        )
     if config.stream.kind == "time" and stream.graph.time is None:
-        notes.append("the dataset has no times: rows arrive in the order of the file")
+        notes.append("the dataset has no times: nodes arrive in the order of its rows")
     return notes

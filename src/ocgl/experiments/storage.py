@@ -1,4 +1,4 @@
-"""Where the graph store of a run lies: in memory, or on disk if the graph is too large for that."""
+"""Choice of the graph store of a run: in memory, or on disk if the graph is too large."""
 
 import os
 from pathlib import Path
@@ -12,11 +12,11 @@ from ocgl.graph import Graph
 
 Storage = Literal["auto", "memory", "disk"]
 MEMORY_FRACTION = 0.5
-"""Part of the machine's memory that a graph may fill before its store goes to disk."""
+"""Fraction of the machine's memory above which `auto` stores a graph on disk."""
 
 
 def raw_bytes(graph: Graph) -> int:
-    """Return the bytes of a graph's features and of both directions of its edges."""
+    """Return the bytes of the features of a graph and of its edges in both directions."""
     neighbours = 4 * len(graph.indices)
     if graph.x is None:
         return neighbours
@@ -24,10 +24,14 @@ def raw_bytes(graph: Graph) -> int:
 
 
 def storage_folder(storage: str, graph: Graph) -> Path | None:
-    """Return the folder for a store on disk, or None for one in memory.
+    """Return the folder for a graph store on disk, or None for a store in memory.
 
-    `auto` goes to disk if the raw arrays would fill more than half of the machine's memory. The folder is that of the
-    parsed graphs (`OCGL_CACHE`). The files have no names and disappear with the run.
+    The folder is the cache of parsed graphs (`OCGL_CACHE`). The files of the store are unnamed, so the system deletes
+    them when the process ends.
+
+    Args:
+        storage: `memory`, `disk`, or `auto`: on disk if the raw arrays exceed half of the machine's memory.
+        graph: the graph to store.
     """
     if storage not in get_args(Storage):
         raise UnknownNameError("store", storage, get_args(Storage))
@@ -37,7 +41,9 @@ def storage_folder(storage: str, graph: Graph) -> Path | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreFolderError(f"no store can be kept in {folder} (set OCGL_CACHE to another): {error}") from error
+        raise StoreFolderError(
+            f"the graph store cannot be written to {folder}; set OCGL_CACHE to another folder: {error}"
+        ) from error
     return folder
 
 

@@ -1,1 +1,1 @@
-"""Tables, figures and pages made of results."""
+"""Tables, figures and HTML pages of stored results."""

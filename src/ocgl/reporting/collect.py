@@ -1,4 +1,4 @@
-"""Finished runs, put in order for a report: one bench per table, one entry per method in it."""
+"""Group finished runs for a report: one bench per table, one entry per method of the table."""
 
 import json
 from collections.abc import Iterable
@@ -19,12 +19,12 @@ from ocgl.reporting.published import published
 from ocgl.types import DoubleArray, IntArray
 
 METRICS = ("AAP", "AP", "AF_T")
-"""What the tables show; AF_T is what the paper prints as AF (its average is over all tasks)."""
+"""Metrics of the tables. AF_T averages over all tasks, as the AF in the paper's tables does."""
 
 
 @dataclass(frozen=True, order=True)
 class Key:
-    """What the numbers of one table have in common."""
+    """Identifies one table: dataset, kind of stream, profile and setting."""
 
     dataset: str
     stream: str
@@ -37,14 +37,21 @@ class Key:
 
     @property
     def slug(self) -> str:
-        """A name for files and anchors."""
+        """The key as a name for files and HTML anchors."""
         text = "-".join((Path(self.dataset).stem, self.stream, self.profile, self.setting))
         return "".join(c if c.isalnum() else "-" for c in text)
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Anytime scores in percent: `steps`, the task of each, and over seeds the AP_t and the scores per task."""
+    """Anytime scores of a method, in percent.
+
+    Attributes:
+        steps: indices of the evaluated steps.
+        task: task of each evaluated step.
+        anytime: AP_t (seeds x steps).
+        per_task: scores of each task (seeds x tasks x steps).
+    """
 
     steps: IntArray
     task: IntArray
@@ -54,7 +61,16 @@ class Curves:
 
 @dataclass(eq=False)
 class MethodRuns:
-    """One method with one buffer size: its runs, one per seed."""
+    """The runs of one method with one buffer size, one per seed.
+
+    Attributes:
+        strategy: name of the method.
+        buffer: buffer size as text, such as `4%`.
+        runs: the runs, in order of their seeds.
+        store: the results folder that the runs are in.
+        choice: how the hyperparameters were selected; None if they were not.
+        left_out: runs of the method that are not comparable with `runs`.
+    """
 
     strategy: str
     buffer: str
@@ -65,49 +81,53 @@ class MethodRuns:
 
     @property
     def title(self) -> str:
-        """The method's name as its paper writes it."""
+        """The name of the method in tables and figures."""
         return title_of(self.strategy, self.runs[0].title)
 
     @property
     def ranked(self) -> bool:
-        """Whether the method takes part in the ranking: bare and offline bounds do not, nor does one seed alone."""
+        """Whether the method is ranked: `bare`, offline bounds and methods with one seed are not."""
         return self.strategy != "bare" and not self.offline and len(self.runs) > 1
 
     @property
     def offline(self) -> bool:
-        """Whether it is a bound."""
+        """Whether the method is an offline bound."""
         return self.runs[0].offline
 
     def values(self, metric: str) -> DoubleArray | None:
-        """Give a metric of every seed, in order of the seeds; None where the method has none."""
+        """Return a metric for each seed; None if a run does not have it."""
         found = [run.score(metric) for run in self.runs]
         return None if None in found else np.array(found, float)
 
     def mean(self, metric: str) -> float:
-        """Give the mean over seeds, nan where there is none."""
+        """Return the mean of a metric over seeds; nan if a run does not have it."""
         values = self.values(metric)
         return float("nan") if values is None else float(values.mean())
 
     @property
     def estimate(self) -> Estimate | None:
-        """How AAP was estimated; None where it is exact or there is none."""
+        """How AAP was estimated; None if it is exact, or if there is no AAP."""
         return estimate_of(self.runs)
 
     @property
     def milliseconds(self) -> float:
-        """Learning time per update, nan where there was none."""
+        """Mean learning time per update in milliseconds; nan without updates."""
         spent = [1000 * run.learn_seconds / run.updates for run in self.runs if run.updates]
         return float(np.mean(spent)) if spent else float("nan")
 
     def bytes(self, what: str) -> float:
-        """Give bytes touched per update at most, or kept between updates."""
+        """Return a cost in bytes.
+
+        Args:
+            what: `touched` for the most bytes that an update reads; `held` for the memory of the method.
+        """
         if what == "touched":
             return float(max(run.cost_per_update.most.bytes for run in self.runs))
         return float(np.mean([run.memory_bytes for run in self.runs]))
 
     @cached_property
     def curves(self) -> Curves | None:
-        """The anytime scores of all seeds; an offline bound has none."""
+        """The anytime scores of all seeds; None for an offline bound."""
         if self.offline:
             return None
         frames = [self.store.curves(run.id) for run in self.runs]
@@ -122,50 +142,56 @@ class MethodRuns:
 
 @dataclass(eq=False)
 class Bench:
-    """One table: every method at one buffer size, and beside it the other sizes."""
+    """The runs of one table.
+
+    Attributes:
+        key: identifies the table.
+        entries: every method with one buffer size.
+        others: the same methods with other buffer sizes.
+    """
 
     key: Key
     entries: list[MethodRuns]
     others: list[MethodRuns] = field(default_factory=list)
 
     def published(self, entry: MethodRuns, metric: str) -> tuple[float, float] | None:
-        """Give the published number, where there is one."""
-        place = (self.key.stream, self.key.setting, entry.buffer)
-        return published_for(self.key.dataset, entry.strategy, metric, *place)
+        """Return mean and standard deviation published for a method; None if there are none."""
+        where = (self.key.stream, self.key.setting, entry.buffer)
+        return published_for(self.key.dataset, entry.strategy, metric, *where)
 
     def place(self, metric: str) -> dict[str, int]:
-        """Give the first, second and third of a metric; bare, bounds and single seeds have no place."""
+        """Return the places 1, 2 and 3 by strategy; methods that are not ranked have no place."""
         ranked = [e for e in self.entries if e.ranked and not np.isnan(e.mean(metric))]
         ordered = sorted(ranked, key=lambda entry: -round(entry.mean(metric), 2))
         return {entry.strategy: place + 1 for place, entry in enumerate(ordered[:3])}
 
     @property
     def boundaries(self) -> list[int]:
-        """The first step of every task but the first."""
+        """The first evaluated step of every task after the first."""
         curves = next((e.curves for e in self.entries if e.curves is not None), None)
         if curves is None:
             return []
         return [int(step) for step in curves.steps[1:][np.diff(curves.task) > 0]]
 
     def unit(self, metric: str) -> str:
-        """Give the unit of a metric, and whether it is an estimate; AP_t is where AAP is."""
+        """Return the axis label of a metric's unit, marked if the metric is an estimate (AAP and AP_t can be)."""
         estimated = metric != "AP" and any(entry.estimate for entry in (*self.entries, *self.others))
         return "percent, estimate" if estimated else "percent"
 
     @property
     def costed(self) -> list[MethodRuns]:
-        """The methods that have an AAP and a cost per update."""
+        """The methods that have both an AAP and a cost per update."""
         online = [entry for entry in self.entries if not entry.offline and any(run.updates for run in entry.runs)]
         return [entry for entry in online if not np.isnan(entry.mean("AAP"))]
 
     @property
     def tuned(self) -> int | None:
-        """How many tasks the hyperparameters were selected on, where all methods agree."""
+        """Number of tasks that hyperparameters were selected on; None if methods differ."""
         found = {None if e.choice is None else e.choice.selection.tasks for e in self.entries if not e.offline}
         return found.pop() if len(found) == 1 else None
 
     def sizes(self) -> dict[str, list[MethodRuns]]:
-        """Give the methods that were run with more than one buffer size, smallest first."""
+        """Return the methods that were run with several buffer sizes, each in ascending order of size."""
         found: dict[str, list[MethodRuns]] = {}
         for entry in (*self.others, *self.entries):
             if "buffer_size" in entry.runs[0].hyperparameters:
@@ -179,7 +205,17 @@ class Bench:
 def published_for(
     dataset: str, strategy: str, metric: str, stream: str, setting: str, buffer: str
 ) -> tuple[float, float] | None:
-    """Give the published number of a metric as we name it; the tables of the paper are at its largest buffer only.
+    """Return mean and standard deviation published for a metric; None if there are none.
+
+    The paper's tables are for its largest buffer size only.
+
+    Args:
+        dataset: name of the dataset.
+        strategy: name of the method.
+        metric: `AAP`, `AP` or `AF_T` (printed as AF in the paper).
+        stream: kind of stream.
+        setting: `main` or an ablation.
+        buffer: buffer size as text, such as `4%`.
 
     >>> published_for("amazon-computer", "er", "AF_T", "class", "main", "4%")
     (-50.68, 4.99)
@@ -191,12 +227,12 @@ def published_for(
 
 
 def collect(folders: Iterable[Path]) -> list[Bench]:
-    """Read everything that `ocgl bench` left in some folders."""
+    """Return the benches of all finished runs in some results folders of `ocgl bench`."""
     tables: dict[Key, dict[tuple[str, str], dict[str, MethodRuns]]] = {}
     choices: dict[tuple[Key, str, str], ChoiceResult] = {}
     for folder in folders:
         if not folder.is_dir():
-            raise ConfigError(f"there is no folder {folder}")
+            raise ConfigError(f"there is no folder {folder}; give results folders of `ocgl bench`")
         store = ResultStore(folder)
         for result in store:
             if isinstance(result, TrialResult):
@@ -213,20 +249,20 @@ def collect(folders: Iterable[Path]) -> list[Bench]:
                 if result.seed not in [run.seed for run in entry.runs]:
                     entry.runs.append(result)
     if not tables:
-        raise ConfigError(f"no finished run in {', '.join(map(str, folders))}")
+        raise ConfigError(f"no finished run in {', '.join(map(str, folders))}; `ocgl bench` makes some")
     return [
-        _bench(key, {method: _main(variants) for method, variants in tables[key].items()}, choices)
+        _bench(key, {method: _best_variant(variants) for method, variants in tables[key].items()}, choices)
         for key in sorted(tables)
     ]
 
 
 def _variant(run: RunResult) -> str:
-    """Name what makes runs comparable: the code and everything but the seed."""
+    """Return a key that is equal for comparable runs: the same code and config, apart from the seed."""
     return json.dumps([run.code, run.config.model_dump(mode="json", exclude={"seed"})], sort_keys=True)
 
 
-def _main(variants: dict[str, MethodRuns]) -> MethodRuns:
-    """Take, of runs that differ in more than the seed, the present code's, with most seeds, evaluated most often."""
+def _best_variant(variants: dict[str, MethodRuns]) -> MethodRuns:
+    """Choose one variant: prefer the current code, then more seeds, then more frequent evaluation."""
     entries = list(variants.values())
 
     def rank(entry: MethodRuns) -> tuple[bool, int, int]:

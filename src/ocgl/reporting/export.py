@@ -1,4 +1,4 @@
-"""Tables and figures for a paper, as files."""
+"""Write tables and figures for a paper to files."""
 
 from functools import partial
 from pathlib import Path
@@ -11,10 +11,17 @@ from ocgl.reporting.tables import as_csv, latex, markdown
 from ocgl.state import write_whole
 
 TABLES = {".md": markdown, ".tex": latex, ".csv": as_csv}
+"""Table formats by file ending."""
 
 
 def write_export(benches: list[Bench], folder: Path, expansions: dict[Key, Expansion]) -> list[Path]:
-    """Write every table as Markdown, LaTeX and CSV, and every figure as PDF and PNG; return the files."""
+    """Write every table as Markdown, LaTeX and CSV, and every figure as PDF and PNG; return the written files.
+
+    Args:
+        benches: the benches to write.
+        folder: folder to write to; it is created if needed.
+        expansions: neighbourhood expansions of the benches for which one was measured.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for bench in benches:
@@ -23,17 +30,17 @@ def write_export(benches: list[Bench], folder: Path, expansions: dict[Key, Expan
             path = folder / f"table-{name}{ending}"
             write_whole(path, write(bench).encode())
             written.append(path)
-        drawn = {
+        plots = {
             "anytime": partial(figures.anytime, bench),
             "tasks": partial(figures.heats, bench),
         }
         if bench.costed:
-            drawn["cost"] = partial(figures.cost, bench)
+            plots["cost"] = partial(figures.cost, bench)
         if bench.sizes():
-            drawn["buffers"] = partial(figures.buffers, bench)
+            plots["buffers"] = partial(figures.buffers, bench)
         if bench.key in expansions:
-            drawn["expansion"] = partial(figures.expansion, expansions[bench.key])
-        for kind, make in drawn.items():
+            plots["expansion"] = partial(figures.expansion, expansions[bench.key])
+        for kind, make in plots.items():
             paths = [folder / f"{kind}-{name}{ending}" for ending in (".pdf", ".png")]
             figures.draw(make, *paths)
             written += paths

@@ -1,4 +1,4 @@
-"""Figures for a paper: matplotlib, to PNG or PDF."""
+"""Figures for a paper, drawn with matplotlib."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ocgl.errors import MissingExtraError
 from ocgl.experiments.expansion import Expansion, rolling_mean
 from ocgl.reporting.collect import Bench
+from ocgl.reporting.extras import require_report_extra
 from ocgl.reporting.methods import color
 from ocgl.reporting.plots import COSTS, costs, expansion_label, joint_steps, ticks
 from ocgl.reporting.statistics import Ranks, front
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMN, PAGE = 3.5, 7.16
-"""Inches: one column and the whole width of an IEEE page."""
+"""Widths of one column and of a page in IEEE style, in inches."""
 
 STYLE: Any = {
     "font.size": 8, "axes.linewidth": 0.6, "axes.grid": True, "grid.alpha": 0.25, "grid.linewidth": 0.4,
@@ -27,11 +27,16 @@ STYLE: Any = {
 
 
 def draw(make: Callable[[], "Figure"], *paths: Path, dpi: int = 220) -> None:
-    """Make a figure in the style of the reports and save it."""
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise MissingExtraError("a figure", "report") from error
+    """Draw a figure in the style of the reports and save it.
+
+    Args:
+        make: draws the figure.
+        paths: files to write; the ending decides the format.
+        dpi: resolution of PNG files.
+    """
+    require_report_extra("a figure")
+    import matplotlib as mpl
+
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
@@ -55,7 +60,7 @@ def _unit(bench: Bench, metric: str) -> str:
 
 
 def expansion(measured: Expansion) -> "Figure":
-    """Draw nodes neighborhood per batch against the batch, full and capped, as Figure 2 of the paper does."""
+    """Draw how many nodes each batch reaches, with all and with sampled neighbours (Figure 2 of the paper)."""
     figure, (axes,) = _axes(6.4, 4.6)
     for i, hops in enumerate(measured.hops):
         for sizes, style, kind in ((measured.full[hops], "-", "all"), (measured.capped[hops], "--", "capped")):
@@ -68,7 +73,7 @@ def expansion(measured: Expansion) -> "Figure":
 
 
 def anytime(bench: Bench) -> "Figure":
-    """Draw AP_t of every method, as Figures 3 and 7 to 14 of the paper do."""
+    """Draw AP_t of every method (Figures 3 and 7 to 14 of the paper)."""
     figure, (axes,) = _axes(PAGE, 3.6)
     last = 0
     for entry in bench.entries:
@@ -92,7 +97,7 @@ def anytime(bench: Bench) -> "Figure":
 
 
 def heats(bench: Bench) -> "Figure":
-    """Draw each task's score at any time for every method, as Figures 4 and 15 to 22 of the paper do."""
+    """Draw the anytime score of each task, one panel per method (Figures 4 and 15 to 22 of the paper)."""
     entries = [(entry, entry.curves) for entry in bench.entries if entry.curves is not None]
     columns = min(3, len(entries))
     rows = -(-len(entries) // columns)
@@ -113,7 +118,7 @@ def heats(bench: Bench) -> "Figure":
 
 
 def buffers(bench: Bench) -> "Figure":
-    """Draw AAP and AP against the buffer size, as Figures 5 and 6 of the paper do."""
+    """Draw AAP and AP against the buffer size (Figures 5 and 6 of the paper)."""
     figure, panels = _axes(PAGE, 2.6, 2)
     for axes, metric in zip(panels, ("AAP", "AP"), strict=True):
         for strategy, entries in bench.sizes().items():
@@ -122,23 +127,23 @@ def buffers(bench: Bench) -> "Figure":
             x, y, spread = zip(*points, strict=True)
             label = entries[0].title if metric == "AAP" else None
             axes.errorbar(x, y, spread, color=color(strategy), marker="o", markersize=3, capsize=2, label=label)
-        axes.set(xlabel="buffer, share of all nodes", ylabel=f"{metric} ({_unit(bench, metric)})")
+        axes.set(xlabel="buffer size (fraction of all nodes)", ylabel=f"{metric} ({_unit(bench, metric)})")
     figure.legend(loc="outside lower center", ncols=6)
     return figure
 
 
 def cost(bench: Bench) -> "Figure":
-    """Draw AAP against milliseconds and bytes per update."""
+    """Draw AAP against the milliseconds and bytes of an update."""
     entries = bench.costed
     figure, panels = _axes(PAGE, 3.2, 2, sharey=True)
     y = np.array([entry.mean("AAP") for entry in entries])
     for axes, what in zip(panels, ("milliseconds", "touched"), strict=True):
         x = np.array([costs(entry, what) for entry in entries])
-        best = front(x, y)
-        order = np.argsort(x[best])
-        axes.step(x[best][order], y[best][order], ":", where="post", color="0.6")
-        for entry, a, b, first in zip(entries, x, y, best, strict=True):
-            face = color(entry.strategy) if first else "none"
+        optimal = front(x, y)
+        order = np.argsort(x[optimal])
+        axes.step(x[optimal][order], y[optimal][order], ":", where="post", color="0.6")
+        for entry, a, b, is_optimal in zip(entries, x, y, optimal, strict=True):
+            face = color(entry.strategy) if is_optimal else "none"
             label = entry.title if what == "milliseconds" else None
             axes.plot(a, b, "o", color=color(entry.strategy), markerfacecolor=face, markersize=5, label=label)
         axes.set(xscale="log", xlabel=COSTS[what].removesuffix(" (log)"))
@@ -152,7 +157,7 @@ def cost(bench: Bench) -> "Figure":
 
 
 def ranks(found: Ranks) -> "Figure":
-    """Draw the critical-difference diagram."""
+    """Draw the critical-difference diagram of mean ranks."""
     count = len(found.names)
     figure, (axes,) = _axes(PAGE, 0.2 * count + 1.0)
     for place, (name, rank) in enumerate(zip(found.names, found.ranks, strict=True)):

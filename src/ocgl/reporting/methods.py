@@ -1,4 +1,4 @@
-"""How methods are named and coloured in tables and figures. Nothing here executes a stranger's file."""
+"""Names and colours of methods in tables and figures, without importing strategies from user files."""
 
 from functools import cache
 
@@ -8,18 +8,22 @@ COLORS = (
     "#4c78a8", "#7f7f7f", "#f58518", "#54a24b", "#111111", "#e45756", "#b279a2", "#9d755d", "#2f9e9a", "#d67195",
     "#c9a227", "#5b5fc7", "#1b7f3b", "#a0522d", "#006d8f", "#8c1d40", "#c44e9c", "#6b8e23",
 )  # fmt: skip
-"""Colours of the methods of `COLORED`, in their order, then those of other methods."""
+"""Colours of the methods in `COLORED`, in the same order, then colours for all other methods."""
 
 COLORED = (
     "a-gem", "bare", "er", "ewc", "joint", "linear", "lwf", "mas", "pdgnn", "ssm-a-gem", "ssm-er", "twp", "slda",
     "ridge",
 )  # fmt: skip
-"""Methods that have a colour of their own; every other method gets one of the remaining colours by its name."""
+"""Methods with a fixed colour. The name of any other method picks one of the remaining colours."""
 
 
 @cache
 def title_of(strategy: str, stored: str = "") -> str:
-    """Return the name of a method in tables: what its result says, its class, or the end of its name.
+    """Return the name of a method in tables.
+
+    Args:
+        strategy: name of the strategy, or `path/to/file.py:Class`.
+        stored: title in the stored result, which takes precedence.
 
     >>> title_of("er"), title_of("mine.py:Mine"), title_of("mine.py:Mine", "My method")
     ('ER', 'Mine', 'My method')
@@ -40,6 +44,6 @@ def color(strategy: str) -> str:
 
 
 def faded(strategy: str, alpha: float) -> str:
-    """Return the colour of a method, transparent."""
+    """Return the colour of a method with an opacity of `alpha`."""
     red, green, blue = (int(color(strategy)[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha})"

@@ -1,4 +1,4 @@
-"""Any set of finished runs as one self-contained HTML page."""
+"""Write finished runs as one self-contained HTML page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from ocgl.errors import MissingExtraError
 from ocgl.experiments.expansion import Expansion
 from ocgl.reporting import plots
 from ocgl.reporting.collect import METRICS, Bench, Key, MethodRuns
 from ocgl.reporting.estimates import estimate_of, footnote, mark_of
+from ocgl.reporting.extras import require_report_extra
 from ocgl.reporting.statistics import Comparison, Ranks, against_best, interval, mean_ranks
 from ocgl.reporting.tables import HEADS, SPREAD, compared, marks_of, rows_of, size
 from ocgl.state import write_whole
@@ -20,7 +20,15 @@ from ocgl.types import Json
 
 @dataclass(frozen=True)
 class Place:
-    """One line of a ranking."""
+    """One line of a ranking.
+
+    Attributes:
+        entry: runs of the method.
+        place: position in the ranking, from 1.
+        interval: 95 % bootstrap interval of the mean over seeds.
+        ap: mean and standard deviation of AP.
+        comparison: comparison with the first method; None for the first.
+    """
 
     entry: MethodRuns
     place: int
@@ -30,7 +38,14 @@ class Place:
 
 
 def write_report(benches: list[Bench], page: Path, expansions: dict[Key, Expansion]) -> None:
-    """Write the page about some benches, with the neighbourhood expansion of those for which it was measured."""
+    """Write the report page.
+
+    Args:
+        benches: the benches to report.
+        page: HTML file to write.
+        expansions: neighbourhood expansions of the benches for which one was measured.
+    """
+    require_report_extra("the report page")
     sections = [_section(bench, expansions.get(bench.key)) for bench in benches]
     html = (
         environment()
@@ -51,11 +66,9 @@ def write_report(benches: list[Bench], page: Path, expansions: dict[Key, Expansi
 
 
 def environment() -> Any:
-    """Give the templates; everything put into them is escaped unless marked as HTML."""
-    try:
-        import jinja2
-    except ImportError as error:
-        raise MissingExtraError("the page", "report") from error
+    """Return the Jinja environment of the templates; values are escaped unless marked as HTML."""
+    import jinja2
+
     found = jinja2.Environment(
         loader=jinja2.PackageLoader("ocgl.reporting"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -68,11 +81,8 @@ def environment() -> Any:
 
 
 def plotly_source() -> str:
-    """Give the whole library, so that the page needs no network."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise MissingExtraError("the page", "report") from error
+    """Return the source of plotly.js, which is put into the page so that it needs no network."""
+    from plotly.offline import get_plotlyjs
 
     return cast(str, get_plotlyjs())
 
@@ -111,7 +121,7 @@ def _heats(bench: Bench) -> list[tuple[str, str]]:
 
 
 def ranking(bench: Bench, metric: str = "AAP") -> list[Place]:
-    """Order the methods that take part by AAP, each compared with the first."""
+    """Return the ranked methods in order of a metric, each compared with the first."""
     entries = [e for e in bench.entries if e.ranked and e.values(metric) is not None]
     entries.sort(key=lambda e: -e.mean(metric))
     values = {e.strategy: v for e in entries if (v := e.values(metric)) is not None}
@@ -125,9 +135,10 @@ def ranking(bench: Bench, metric: str = "AAP") -> list[Place]:
 
 
 def rank_over(benches: Sequence[Bench], metric: str = "AAP") -> Ranks | None:
-    """Rank the methods that all benches share; None where there is one stream, or too few methods.
+    """Return the mean ranks of the methods that all benches have; None with one bench or with too few methods.
 
-    A block is a stream, with the mean over seeds of each method: seeds of one stream are no independent blocks.
+    Each bench is one block of the Friedman test, with the mean over seeds of each method. Seeds of one stream are not
+    separate blocks, because they are not independent.
     """
     if len(benches) < 2:
         return None
@@ -142,7 +153,7 @@ def rank_over(benches: Sequence[Bench], metric: str = "AAP") -> Ranks | None:
 
 
 def _across(benches: list[Bench]) -> Json | None:
-    """Rank over all streams of profile paper in the main setting."""
+    """Return the rank test over streams, and its plot; None if it cannot be made."""
     ranks = rank_over(main_benches(benches))
     if ranks is None:
         return None
@@ -150,7 +161,7 @@ def _across(benches: list[Bench]) -> Json | None:
 
 
 def main_benches(benches: Sequence[Bench]) -> list[Bench]:
-    """Return the benches that are ranked together: profile paper, main setting, one for each stream."""
+    """Return the benches of the rank test over streams: profile `paper`, setting `main`."""
     return [b for b in benches if b.key.profile == "paper" and b.key.setting == "main"]
 
 

@@ -1,4 +1,4 @@
-"""Interactive figures for the pages: plotly, as HTML fragments without the library itself."""
+"""Interactive figures for the HTML pages, drawn with plotly."""
 
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, cast
@@ -25,14 +25,20 @@ LAYOUT: Json = {
 
 
 def div(figure: "go.Figure", height: int, name: str | None = None) -> str:
-    """Write a figure as an HTML fragment that fits its container."""
+    """Return a figure as an HTML fragment without plotly.js; its width follows the container.
+
+    Args:
+        figure: the figure.
+        height: height in pixels.
+        name: id of the HTML element; random if None.
+    """
     figure.update_layout(height=height)
     config = {"responsive": True, "displayModeBar": False}
     return cast(str, figure.to_html(full_html=False, include_plotlyjs=False, config=config, div_id=name))
 
 
 def anytime(bench: Bench) -> "go.Figure":
-    """Draw AP_t of every method: mean over seeds, a band from the lowest to the highest, tasks and tuning marked."""
+    """Draw AP_t of every method: the mean over seeds, a band from minimum to maximum, and task boundaries."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -47,10 +53,10 @@ def anytime(bench: Bench) -> "go.Figure":
             ends = np.concatenate([curves.anytime.max(0), curves.anytime.min(0)[::-1]])
             band: Json = {"fill": "toself", "fillcolor": faded(entry.strategy, 0.15), "line": {"width": 0}}
             figure.add_scatter(
-                x=np.concatenate([x, x[::-1]]), y=_small(ends), **band, **group, showlegend=False, hoverinfo="skip"
+                x=np.concatenate([x, x[::-1]]), y=_single(ends), **band, **group, showlegend=False, hoverinfo="skip"
             )
         line: Json = {"color": color(entry.strategy), "width": 1.6}
-        figure.add_scatter(x=x, y=_small(curves.anytime.mean(0)), mode="lines", line=line, name=entry.title, **group)
+        figure.add_scatter(x=x, y=_single(curves.anytime.mean(0)), mode="lines", line=line, name=entry.title, **group)
     for entry in bench.entries:
         if entry.offline:
             steps, bound = joint_steps(bench, entry, last)
@@ -67,7 +73,13 @@ def anytime(bench: Bench) -> "go.Figure":
 
 
 def joint_steps(bench: Bench, entry: MethodRuns, last: int) -> tuple[list[int], list[float]]:
-    """Give the bound of each task as steps over its batches."""
+    """Return the x and y values of an offline bound, a step function with one value per task.
+
+    Args:
+        bench: the bench, for its task boundaries.
+        entry: the offline bound.
+        last: last step of the stream.
+    """
     curves = [run.curve for run in entry.runs if run.curve is not None]
     values = np.mean(np.array([[value for _, value in curve] for curve in curves], float), axis=0)
     if len(values) == 1:
@@ -77,7 +89,7 @@ def joint_steps(bench: Bench, entry: MethodRuns, last: int) -> tuple[list[int], 
 
 
 def heat(entry: MethodRuns) -> "go.Figure":
-    """Draw each task's score at any time, mean over seeds."""
+    """Draw the anytime score of each task, averaged over seeds."""
     import plotly.graph_objects as go
 
     assert entry.curves is not None
@@ -85,7 +97,7 @@ def heat(entry: MethodRuns) -> "go.Figure":
     names = [f"task {j + 1}" for j in range(len(values))]
     figure = go.Figure(
         go.Heatmap(
-            x=entry.curves.steps, y=names, z=_small(values), zmin=0, zmax=100, colorscale="Viridis", showscale=False,
+            x=entry.curves.steps, y=names, z=_single(values), zmin=0, zmax=100, colorscale="Viridis", showscale=False,
             hovertemplate="batch %{x}, %{y}: %{z:.1f}<extra></extra>",
         )
     )  # fmt: skip
@@ -108,34 +120,40 @@ def buffers(bench: Bench, metric: str) -> "go.Figure":
             mode="lines+markers", line={"color": color(strategy), "width": 1.6},
         )  # fmt: skip
     figure.update_layout(
-        **LAYOUT, xaxis_title="buffer, share of all nodes", yaxis_title=f"{metric}, {bench.unit(metric)}"
+        **LAYOUT, xaxis_title="buffer size (fraction of all nodes)", yaxis_title=f"{metric}, {bench.unit(metric)}"
     )
     figure.update_xaxes(type="category")
     return figure
 
 
 def cost(bench: Bench, what: str) -> "go.Figure":
-    """Draw AAP against cost per update, with the methods that none beats in both joined."""
+    """Draw AAP against the cost of an update, with the Pareto front.
+
+    Args:
+        bench: the bench.
+        what: the cost, a key of `COSTS`.
+    """
     import plotly.graph_objects as go
 
     entries = bench.costed
     x = np.array([costs(entry, what) for entry in entries])
     y = np.array([entry.mean("AAP") for entry in entries])
-    best = front(x, y)
+    optimal = front(x, y)
     figure = go.Figure()
-    order = np.argsort(x[best])
+    order = np.argsort(x[optimal])
     figure.add_scatter(
-        x=x[best][order], y=y[best][order], mode="lines", line={"color": "#bbb", "dash": "dot", "shape": "hv"},
+        x=x[optimal][order], y=y[optimal][order], mode="lines", line={"color": "#bbb", "dash": "dot", "shape": "hv"},
         name="Pareto front", hoverinfo="skip", showlegend=False,
     )  # fmt: skip
-    sides = cycle(("middle right", "middle left"))  # methods that lie on each other can both be read
-    for entry, a, b, first in zip(entries, x, y, best, strict=True):
-        mark: Json = {"color": color(entry.strategy), "size": 11, "symbol": "circle" if first else "circle-open"}
+    sides = cycle(("middle right", "middle left"))  # labels on both sides overlap less
+    for entry, a, b, is_optimal in zip(entries, x, y, optimal, strict=True):
+        mark: Json = {"color": color(entry.strategy), "size": 11, "symbol": "circle" if is_optimal else "circle-open"}
         hover = f"{entry.title}<br>{COSTS[what]}: %{{x:.4g}}<br>AAP: %{{y:.2f}}{mark_of(entry.estimate)}<extra></extra>"
         figure.add_scatter(
             x=[a], y=[b], mode="markers+text", marker=mark | {"line": {"width": 2}},
-            text=[entry.title if first else ""],
-            textposition=next(sides) if first else None, textfont={"size": 10}, name=entry.title, hovertemplate=hover,
+            text=[entry.title if is_optimal else ""],
+            textposition=next(sides) if is_optimal else None, textfont={"size": 10}, name=entry.title,
+            hovertemplate=hover,
         )  # fmt: skip
     figure.update_layout(**LAYOUT, xaxis_title=COSTS[what], yaxis_title=f"AAP, {bench.unit('AAP')}")
     figure.update_layout(legend_y=-0.3)
@@ -148,14 +166,19 @@ def cost(bench: Bench, what: str) -> "go.Figure":
 
 
 def ticks(low: float, high: float) -> Json:
-    """Give readable ticks for a logarithmic axis: 1, 2 and 5 times the powers of ten."""
+    """Return ticks for a logarithmic axis: 1, 2 and 5 times the powers of ten.
+
+    Args:
+        low: lower end of the axis, as a power of ten.
+        high: upper end of the axis, as a power of ten.
+    """
     found = [m * 10.0**p for p in range(int(np.floor(low)), int(np.ceil(high)) + 1) for m in (1, 2, 5)]
     shown = [value for value in found if low <= np.log10(value) <= high]
     return {"tickvals": shown, "ticktext": [_si(value) for value in shown], "tickangle": 0}
 
 
 def _si(value: float) -> str:
-    """Write a number shortly.
+    """Return a number in short form.
 
     >>> _si(0.5), _si(20.0), _si(2e6)
     ('0.5', '20', '2M')
@@ -168,18 +191,19 @@ def _si(value: float) -> str:
 
 COSTS = {
     "milliseconds": "milliseconds per update (log)",
-    "touched": "bytes touched per update, most (log)",
-    "kept": "bytes kept by the method (log)",
+    "touched": "bytes read per update, maximum (log)",
+    "held": "bytes held by the method (log)",
 }
+"""Axis labels by kind of cost."""
 
 
 def costs(entry: MethodRuns, what: str) -> float:
-    """Give what an update of a method costs."""
+    """Return a cost of a method: `milliseconds`, or bytes as in `MethodRuns.bytes`."""
     return entry.milliseconds if what == "milliseconds" else entry.bytes(what)
 
 
 def ranks(found: Ranks) -> "go.Figure":
-    """Draw the critical-difference diagram: mean ranks, and bars over methods that cannot be told apart."""
+    """Draw the critical-difference diagram: mean ranks, and bars over methods that do not differ significantly."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -193,7 +217,7 @@ def ranks(found: Ranks) -> "go.Figure":
         y = rows + 1 + 0.5 * i
         x = [found.ranks[first], found.ranks[last]]
         line: Json = {"width": 5, "color": "#c0392b"}
-        hover = f"not told apart: {', '.join(found.names[first : last + 1])}"
+        hover = f"no significant difference: {', '.join(found.names[first : last + 1])}"
         figure.add_scatter(x=x, y=[y, y], mode="lines", line=line, showlegend=False, hovertext=hover, hoverinfo="text")
     figure.update_layout(**LAYOUT, xaxis_title=f"mean rank (critical difference {found.difference:.2f})")
     figure.update_yaxes(visible=False)
@@ -202,7 +226,7 @@ def ranks(found: Ranks) -> "go.Figure":
 
 
 def trials(entries: list[MethodRuns]) -> "go.Figure":
-    """Draw the validation score of every configuration tried; the chosen one is filled."""
+    """Draw the validation score of every configuration tried; a star marks the selected one."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -225,13 +249,13 @@ def trials(entries: list[MethodRuns]) -> "go.Figure":
 
 
 def expansion_label(hops: int, kind: str, sizes: IntArray) -> str:
-    """Name a line: the most that it reaches, a mean of batches, and the most in one batch."""
-    most = f"most {rolling_mean(sizes).max():,.0f}, in one batch {sizes.max():,}"
-    return f"{hops} hop{'s' * (hops > 1)}, {kind} ({most})"
+    """Return the legend of a line, with the maximum of the rolling mean and of single batches."""
+    maxima = f"max {rolling_mean(sizes).max():,.0f}, in one batch {sizes.max():,}"
+    return f"{hops} hop{'s' * (hops > 1)}, {kind} ({maxima})"
 
 
 def expansion(found: Expansion) -> "go.Figure":
-    """Draw nodes neighborhood per batch, all and capped (Figure 2 of the paper)."""
+    """Draw how many nodes each batch reaches, with all and with sampled neighbours (Figure 2 of the paper)."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -239,13 +263,13 @@ def expansion(found: Expansion) -> "go.Figure":
         for sizes, dash, kind in ((found.full[hops], "solid", "all"), (found.capped[hops], "dash", "capped")):
             name = expansion_label(hops, kind, sizes)
             line: Json = {"color": COLORS[i * 2], "dash": dash, "width": 1.6}
-            figure.add_scatter(y=_small(rolling_mean(sizes)), mode="lines", name=name, line=line)
+            figure.add_scatter(y=_single(rolling_mean(sizes)), mode="lines", name=name, line=line)
     figure.add_scatter(y=found.nodes, mode="lines", name="nodes arrived", line={"color": "#888", "dash": "dot"})
     figure.update_layout(**LAYOUT, xaxis_title="batch", yaxis_title="distinct nodes, rolling mean of 10")
     figure.update_yaxes(type="log", dtick=1)
     return figure
 
 
-def _small(values: Any) -> DoubleArray:
-    """Round for the page: single precision is more than a screen shows."""
+def _single(values: Any) -> DoubleArray:
+    """Return values in single precision, which makes the page smaller."""
     return np.asarray(values, np.float32)

@@ -1,4 +1,4 @@
-"""The numbers printed in the paper, in percent: mean and standard deviation of five runs."""
+"""The numbers in the paper's tables: mean and standard deviation of five runs, in percent."""
 
 from functools import cache
 from importlib.resources import files
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @cache
 def table() -> "pl.DataFrame":
-    """Give all published rows: dataset, stream, setting, method, metric, mean, std."""
+    """Return all published numbers: dataset, stream, setting, method, metric, mean, std."""
     import polars as pl
 
     return pl.read_csv((files("ocgl.reporting") / "data" / "published.csv").read_bytes())
@@ -19,7 +19,14 @@ def table() -> "pl.DataFrame":
 def published(
     dataset: str, method: str, metric: str, stream: str = "class", setting: str = "main"
 ) -> tuple[float, float] | None:
-    """Give mean and standard deviation of one published number (AF is AF_T here), or None where there is none.
+    """Return the published mean and standard deviation; None if the paper has none.
+
+    Args:
+        dataset: name of the dataset.
+        method: name of the method.
+        metric: `AAP`, `AP` or `AF` (what ocgl calls `AF_T`).
+        stream: kind of stream.
+        setting: `main` or an ablation.
 
     >>> published("amazon-computer", "linear", "AAP")
     (86.53, 0.2)

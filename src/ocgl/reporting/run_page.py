@@ -1,4 +1,4 @@
-"""One run as one self-contained HTML page."""
+"""Write one run as a self-contained HTML page."""
 
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from ocgl.experiments.result_store import CURVES
 from ocgl.experiments.results import RunResult
 from ocgl.experiments.run_directory import RunDirectory
 from ocgl.reporting.estimates import estimate_of, sentence
+from ocgl.reporting.extras import require_report_extra
 from ocgl.reporting.page import environment, plotly_source
 from ocgl.reporting.plots import LAYOUT, div
 from ocgl.reporting.tables import per_update
@@ -19,10 +20,16 @@ _FIGURES = ("AAP", "AP", "AF", "AF_T", "prequential")
 
 
 def write_run_page(directory: Path, page: Path | None = None) -> Path:
-    """Write the page of a finished run (default: `report.html` in its directory); return its path."""
+    """Write the page of a finished run; return its path.
+
+    Args:
+        directory: folder of the run (`ocgl run --out`).
+        page: HTML file to write; `report.html` in the folder of the run if None.
+    """
+    require_report_extra("report.html")
     result = RunDirectory(directory).finished
     if result is None:
-        raise ConfigError(f"{directory} holds no finished run")
+        raise ConfigError(f"{directory} contains no finished run; give the folder of a finished `ocgl run --out`")
     html = (
         environment()
         .get_template("run.html")
@@ -53,9 +60,9 @@ def _facts(result: RunResult) -> list[tuple[str, str]]:
         ("updates", f"{result.updates:,}"),
         ("milliseconds per update", per_update(result) or "-"),
         ("learning / evaluating", f"{result.learn_seconds:.1f} s / {result.evaluate_seconds:.1f} s"),
-        ("nodes touched per update, most", f"{most.nodes:,}" + (f" of {bound.nodes:,} allowed" if bound else "")),
-        ("bytes touched per update, most", f"{most.bytes:,}" + (f" of {bound.bytes:,} allowed" if bound else "")),
-        ("kept by the method", f"{result.memory_bytes:,} bytes, {result.memory_nodes:,} nodes"),
+        ("nodes read per update, maximum", f"{most.nodes:,}" + (f" of {bound.nodes:,} allowed" if bound else "")),
+        ("bytes read per update, maximum", f"{most.bytes:,}" + (f" of {bound.bytes:,} allowed" if bound else "")),
+        ("memory of the method", f"{result.memory_bytes:,} bytes, {result.memory_nodes:,} nodes"),
         ("peak memory of the process", f"{result.peak_rss_bytes / 2**20:,.0f} MiB"),
     ]
 
@@ -75,9 +82,9 @@ def _figures(directory: Path, result: RunResult) -> list[tuple[str, str]]:
             f"Anytime performance on validation nodes (AP_t, {unit})",
             _curve(step, curves["AP_t"].to_numpy(), boundaries),
         ),
-        (f"Each task at any time (validation, {unit})", _heat(step.tolist(), ids, per_task, "batch", "")),
+        (f"Anytime score of each task (validation nodes, {unit})", _heat(step.tolist(), ids, per_task, "batch", "")),
         (
-            "Performance matrix (test, percent): row i is measured after task i",
+            "Performance matrix (test nodes, percent): row i is measured after task i",
             _heat(ids, ids[-len(result.matrix) :], np.array(result.matrix, float), "scored on", "after"),
         ),
     ]

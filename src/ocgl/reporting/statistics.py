@@ -1,4 +1,4 @@
-"""What the differences between methods are worth: intervals, paired tests with correction, critical differences."""
+"""Statistics for comparing methods: bootstrap intervals, paired tests, rank tests, Pareto front."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,11 +9,13 @@ from scipy import stats
 from ocgl.types import BoolArray, DoubleArray
 
 RESAMPLES = 10_000
+"""Bootstrap resamples."""
 LEVEL = 0.05
+"""Significance level."""
 
 
 def interval(values: DoubleArray, seed: int = 0) -> tuple[float, float] | None:
-    """Give the 95 % percentile bootstrap interval of a mean over seeds; one value alone has none.
+    """Return the 95 % percentile bootstrap interval of a mean over seeds; None for a single value.
 
     >>> interval(np.array([1.0])) is None
     True
@@ -27,7 +29,9 @@ def interval(values: DoubleArray, seed: int = 0) -> tuple[float, float] | None:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Correct p values for their number (Holm): the smallest times n, the next times n - 1, ..., never falling.
+    """Return p values with the Holm correction.
+
+    The smallest p value is multiplied by n, the next by n - 1, and so on; corrected values never decrease.
 
     >>> [round(value, 3) for value in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
@@ -41,7 +45,15 @@ def holm(p: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The best method against another one, seed by seed."""
+    """Paired comparison of the best method with another one, over seeds.
+
+    Attributes:
+        other: name of the other method.
+        difference: mean of best minus other.
+        interval: 95 % bootstrap interval of the difference.
+        p: p value of the paired t test.
+        corrected: p value with the Holm correction.
+    """
 
     other: str
     difference: float
@@ -51,12 +63,19 @@ class Comparison:
 
     @property
     def distinct(self) -> bool:
-        """Whether the two can be told apart at the 5 % level, correction included."""
+        """Whether the difference is significant at the 5 % level after correction."""
         return self.corrected < LEVEL
 
 
 def against_best(values: dict[str, DoubleArray]) -> tuple[str, list[Comparison]]:
-    """Compare the method of the highest mean with all others: paired t tests over common seeds, Holm-corrected."""
+    """Compare the best method with all others, by paired t tests over seeds with the Holm correction.
+
+    Args:
+        values: by method, the score of each seed. Methods with another number of seeds than the best are left out.
+
+    Returns:
+        The method with the highest mean, and the comparisons in order of the difference.
+    """
     best = max(values, key=lambda name: float(values[name].mean()))
     others = [name for name in values if name != best and len(values[name]) == len(values[best]) > 1]
     differences = [values[best] - values[name] for name in others]
@@ -74,7 +93,15 @@ def _p(difference: DoubleArray) -> float:
 
 @dataclass(frozen=True)
 class Ranks:
-    """Mean ranks over blocks (Friedman), and by how much two must differ to be told apart (Nemenyi)."""
+    """Mean ranks over blocks.
+
+    Attributes:
+        names: methods in order of their mean rank.
+        ranks: mean rank of each method.
+        difference: critical difference of mean ranks (Nemenyi test).
+        blocks: number of blocks.
+        p: p value of the Friedman test.
+    """
 
     names: list[str]
     ranks: DoubleArray
@@ -83,7 +110,7 @@ class Ranks:
     p: float
 
     def cliques(self) -> list[tuple[int, int]]:
-        """Give the longest stretches of methods, in order of rank, that cannot be told apart."""
+        """Return the first and last index of each maximal group of methods that do not differ significantly."""
         found: list[tuple[int, int]] = []
         for first in range(len(self.names)):
             last = int(np.nonzero(self.ranks - self.ranks[first] <= self.difference)[0][-1])
@@ -93,7 +120,11 @@ class Ranks:
 
 
 def mean_ranks(names: list[str], scores: DoubleArray) -> Ranks | None:
-    """Rank methods (columns) in every block (row, higher is better); None where that says nothing.
+    """Return the mean ranks of methods; None with fewer than two blocks or three methods.
+
+    Args:
+        names: names of the methods.
+        scores: blocks x methods; higher is better.
 
     >>> found = mean_ranks(["a", "b", "c"], np.array([[1.0, 2, 3], [1, 2, 3], [2, 1, 3], [1, 2, 3]]))
     >>> found.names, found.ranks.round(2).tolist(), round(found.difference, 2)
@@ -111,12 +142,12 @@ def mean_ranks(names: list[str], scores: DoubleArray) -> Ranks | None:
 
 
 def front(cost: DoubleArray, score: DoubleArray) -> BoolArray:
-    """Tell which points no other one beats in both: cheaper and better.
+    """Return a mask of the Pareto front: no other point is at least as cheap and as good, and better in one of both.
 
     >>> front(np.array([1.0, 2.0, 3.0]), np.array([5.0, 4.0, 6.0])).tolist()
     [True, False, True]
     """
-    cheaper = (cost[None] <= cost[:, None]) & (score[None] >= score[:, None])
-    strictly = (cost[None] < cost[:, None]) | (score[None] > score[:, None])
-    beaten: BoolArray = np.asarray((cheaper & strictly).any(1))
-    return ~beaten
+    no_worse = (cost[None] <= cost[:, None]) & (score[None] >= score[:, None])
+    better_in_one = (cost[None] < cost[:, None]) | (score[None] > score[:, None])
+    dominated: BoolArray = np.asarray((no_worse & better_in_one).any(1))
+    return ~dominated

@@ -1,4 +1,4 @@
-"""The tables of the paper: mean ± std over seeds, the first three marked, beside the published numbers."""
+"""Tables as in the paper: mean ± std over seeds with the best three marked, next to the published numbers."""
 
 import csv
 import io
@@ -14,14 +14,22 @@ LATEX_MARKS = {0: "{}", 1: r"\textbf{{{}}}", 2: r"\underline{{{}}}", 3: r"\dashu
 MARKDOWN_MARKS = {0: "{}", 1: "**{}**", 2: "{} ²", 3: "{} ³"}
 HEADS = {"AAP": "AAP", "AP": "AP", "AF_T": "AF"}
 SPREAD = "mean ± population std over seeds"
-"""What the tables show; the standard deviation is numpy's default, as in the paper."""
+"""Caption of the tables; the population standard deviation is numpy's default, and the paper's."""
 MUCH = 3.0
-"""Points (or two published standard deviations, if that is more) beyond which a difference is marked."""
+"""A difference is marked if it exceeds this many points and two published standard deviations."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One number: ours, its place among the first three (0: none), the published one, and how it was estimated."""
+    """One number of a table.
+
+    Attributes:
+        mean: mean over seeds; None if there is no number.
+        std: standard deviation over seeds.
+        place: 1, 2 or 3 for the best three methods; 0 for the others.
+        published: published mean and standard deviation.
+        estimate: how the number was estimated; None if it is exact.
+    """
 
     mean: float | None
     std: float
@@ -31,32 +39,32 @@ class Cell:
 
     @property
     def ours(self) -> str:
-        """Mean ± std."""
+        """Mean ± std as text."""
         return "-" if self.mean is None else f"{self.mean:.2f} ± {self.std:.2f}"
 
     @property
     def mark(self) -> str:
-        """What stands right of an estimate: a mark, and its interval."""
+        """The mark and the interval of an estimate; empty for an exact number."""
         return mark_of(self.estimate)
 
     @property
     def theirs(self) -> str:
-        """The published mean ± std."""
+        """The published mean ± std as text."""
         return "-" if self.published is None else f"{self.published[0]:.2f} ± {self.published[1]:.2f}"
 
     @property
     def difference(self) -> float | None:
-        """Ours minus published."""
+        """Our mean minus the published mean."""
         return None if self.mean is None or self.published is None else self.mean - self.published[0]
 
     @property
     def gap(self) -> str:
-        """The difference, with a mark where it is large."""
+        """The difference as text, marked with (!) if it is large."""
         return "-" if self.difference is None else f"{self.difference:+.2f}{' (!)' * self.far}"
 
     @property
     def far(self) -> bool:
-        """Whether the difference is beyond three points and two published standard deviations."""
+        """Whether the difference exceeds both three points and two published standard deviations."""
         return (
             self.difference is not None
             and self.published is not None
@@ -66,14 +74,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One method."""
+    """The row of one method."""
 
     entry: MethodRuns
     cells: dict[str, Cell]
 
     @property
     def note(self) -> str:
-        """What must be known of these numbers beside the protocol."""
+        """Remarks on the numbers of the row; empty if there are none."""
         parts = []
         if len(self.entry.runs) == 1:
             parts.append("one seed")
@@ -84,14 +92,14 @@ class Row:
             parts.append(self.entry.estimate.note)
         if self.entry.left_out:
             parts.append(f"{self.entry.left_out} runs with other settings or code left out")
-        lost = sum(run.nonfinite_losses for run in self.entry.runs)
-        if lost:
-            parts.append(f"{lost} losses not finite")
+        nonfinite = sum(run.nonfinite_losses for run in self.entry.runs)
+        if nonfinite:
+            parts.append(f"{nonfinite} losses were not finite")
         return ", ".join(parts)
 
 
 def rows_of(bench: Bench) -> list[Row]:
-    """Make the rows of a bench, best AAP first and bounds on top."""
+    """Return the rows of a bench: offline bounds first, then methods in order of AAP."""
     places = {metric: bench.place(metric) for metric in METRICS}
     rows = []
     for entry in bench.entries:
@@ -107,17 +115,17 @@ def rows_of(bench: Bench) -> list[Row]:
 
 
 def compared(rows: list[Row]) -> bool:
-    """Tell whether there is any published number to compare with."""
+    """Return whether any cell has a published number."""
     return any(cell.published for row in rows for cell in row.cells.values())
 
 
 def marks_of(rows: list[Row]) -> str | None:
-    """Explain the marks of estimates; None where there are none."""
+    """Return the footnote on estimates; None if all numbers are exact."""
     return footnote(row.entry.estimate for row in rows)
 
 
 def markdown(bench: Bench) -> str:
-    """Write a bench's table as Markdown."""
+    """Return the table of a bench as Markdown."""
     rows = rows_of(bench)
     extra = ("published", "difference") if compared(rows) else ()
     head = ["method", "seeds", *(part for m in METRICS for part in (HEADS[m], *(f"{HEADS[m]} {e}" for e in extra)))]
@@ -138,7 +146,7 @@ def _line(parts: list[str]) -> str:
 
 
 def latex(bench: Bench) -> str:
-    """Write a bench's table as LaTeX, as the paper does: bold, underlined, dashed."""
+    """Return the table of a bench as LaTeX; the best three are bold, underlined and dashed, as in the paper."""
     rows = rows_of(bench)
     lines = [
         " & ".join([row.entry.title.replace("_", r"\_"), *(_latex_cell(row.cells[metric]) for metric in METRICS)])
@@ -167,7 +175,7 @@ def _latex_cell(cell: Cell) -> str:
 
 
 def as_csv(bench: Bench) -> str:
-    """Write a bench's table as CSV, one line per method and metric."""
+    """Return the table of a bench as CSV, one line per method and metric."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     names = ("dataset", "stream", "profile", "setting", "method", "buffer", "seeds", "metric", "mean", "std_population")
@@ -180,18 +188,18 @@ def as_csv(bench: Bench) -> str:
                 theirs = cell.published or (None, None)
                 facts = (row.entry.strategy, row.entry.buffer, len(row.entry.runs), metric, cell.mean, cell.std)
                 ends = (cell.estimate.interval if cell.estimate else None) or (None, None)
-                said = (row.note, "estimate" if cell.estimate else "exact", *ends)
-                writer.writerow((*key, *facts, cell.place or None, *theirs, cell.difference, *said))
+                remarks = (row.note, "estimate" if cell.estimate else "exact", *ends)
+                writer.writerow((*key, *facts, cell.place or None, *theirs, cell.difference, *remarks))
     return out.getvalue()
 
 
 def per_update(run: RunResult) -> str | None:
-    """Return the milliseconds per update of a run as text; None where there was no update."""
+    """Return the milliseconds per update of a run as text; None without updates."""
     return f"{1000 * run.learn_seconds / run.updates:.2f}" if run.updates else None
 
 
 def size(count: float) -> str:
-    """Write a number of bytes for people.
+    """Return a number of bytes as text with a unit.
 
     >>> size(1536), size(3_500_000)
     ('1.5 kB', '3.5 MB')

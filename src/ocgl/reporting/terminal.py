@@ -1,4 +1,4 @@
-"""Results as tables for a terminal."""
+"""Tables of results for the terminal."""
 
 import numpy as np
 from rich.console import Group
@@ -14,22 +14,23 @@ from ocgl.reporting.tables import SPREAD, per_update
 from ocgl.types import Json
 
 KEYS = ("strategy", "dataset", "stream", "setting", "buffer", "profile")
+"""Runs that agree in these are seeds of one table row."""
 
 
 def result_table(result: RunResult) -> Group:
-    """Show the scores of a run and its protocol card."""
+    """Return the scores, the cost and the protocol card of a run."""
     title = f"{result.strategy} on {result.dataset} ({result.stream} stream, profile {result.profile})"
     scores = Table(title=title, title_justify="left")
     names = ("AAP", "AP", "AF", "AF_T", "prequential")
-    said = sentence(result)
+    estimate = sentence(result)
     for name in names:
-        scores.add_column("AAP (estimate)" if said and name == "AAP" else name, justify="right")
+        scores.add_column("AAP (estimate)" if estimate and name == "AAP" else name, justify="right")
     scores.add_row(*("-" if (value := result.score(name)) is None else f"{value:.2f}" for name in names))
-    return Group(scores, *([said] if said else []), _cost(result), _card(result))
+    return Group(scores, *([estimate] if estimate else []), _cost(result), _card(result))
 
 
 def expansion_table(found: Expansion) -> Table:
-    """Show how many nodes a batch would see: in one batch at most, and in the mean of ten, as Figure 2 does."""
+    """Return the number of nodes that batches reach: single batches, and the rolling mean of Figure 2."""
     table = Table(title=f"{found.dataset}: nodes neighborhood per batch", title_justify="left")
     heads = ("hops", "all: mean", "all: most in one batch", f"all: most, mean of {WINDOW} batches")
     for name in (*heads, "capped: mean", "capped: most", "bound"):
@@ -43,7 +44,12 @@ def expansion_table(found: Expansion) -> Table:
 
 
 def status_table(status: SweepStatus, seconds: float) -> Group:
-    """Show where a sweep is: trials, the best of each method so far, and how long the rest may take."""
+    """Return the progress of a sweep: trials, the best configuration of each method so far, and the time left.
+
+    Args:
+        status: status of the sweep.
+        seconds: time since the sweep was started.
+    """
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("method", "trials", "best so far", "with", "seeds", "AAP", "AP"):
         table.add_column(name, justify="left" if name in ("method", "with") else "right", no_wrap=name != "with")
@@ -54,20 +60,22 @@ def status_table(status: SweepStatus, seconds: float) -> Group:
         means = [f"{np.mean(values):.2f}" if values else "" for values in scores]
         means[0] += mark_of(estimate_of(progress.runs))
         counts = (f"{progress.tried}/{progress.trials}", f"{len(progress.runs)}/{progress.seeds}")
-        table.add_row(label, counts[0], best, escape(_written(progress.configuration)), counts[1], *means)
+        table.add_row(label, counts[0], best, escape(_configuration_text(progress.configuration)), counts[1], *means)
     computed, left = status.done - status.reused, status.planned - status.done - len(status.failed)
-    rest = f"about {left * seconds / computed / 60:.0f} min left" if computed else "time left not known yet"
-    where = f"{status.done} of {status.planned} done ({status.reused} of them before), {status.running} running"
+    rest = f"about {left * seconds / computed / 60:.0f} min left" if computed else "time left unknown"
+    progress_text = (
+        f"{status.done} of {status.planned} done ({status.reused} from earlier calls), {status.running} running"
+    )
     marks = footnote(estimate_of(progress.runs) for progress in status.groups.values())
-    return Group(table, *([marks] if marks else []), f"{where}, {len(status.failed)} failed, {rest}")
+    return Group(table, *([marks] if marks else []), f"{progress_text}, {len(status.failed)} failed, {rest}")
 
 
-def _written(configuration: Json) -> str:
+def _configuration_text(configuration: Json) -> str:
     return ", ".join(f"{key}={value}" for key, value in configuration.items())
 
 
 def bench_table(results: list[RunResult]) -> Table:
-    """Show mean and standard deviation over seeds beside the published numbers, best AP first."""
+    """Return mean and standard deviation over seeds next to the published numbers, best AP first."""
     groups: dict[tuple[str, ...], list[RunResult]] = {}
     for result in results:
         groups.setdefault(tuple(str(getattr(result, key)) for key in KEYS), []).append(result)
@@ -83,7 +91,7 @@ def bench_table(results: list[RunResult]) -> Table:
         for name in (metric, "published") if theirs else (metric,):
             table.add_column(name, justify="right", no_wrap=True)
     for key, runs in sorted(groups.items(), key=lambda item: -float(np.mean([run.AP or 0 for run in item[1]]))):
-        cells = [cell for metric in METRICS for cell in _beside(runs, metric)[: 1 + theirs]]
+        cells = [cell for metric in METRICS for cell in _ours_and_published(runs, metric)[: 1 + theirs]]
         table.add_row(*(value for i, value in enumerate(key) if i not in shared), str(len(runs)), *cells)
     return table
 
@@ -92,7 +100,7 @@ def _published(run: RunResult, metric: str) -> tuple[float, float] | None:
     return published_for(run.dataset, run.strategy, metric, run.stream, run.setting, run.buffer)
 
 
-def _beside(runs: list[RunResult], metric: str) -> tuple[str, str]:
+def _ours_and_published(runs: list[RunResult], metric: str) -> tuple[str, str]:
     values = [value for run in runs if (value := run.score(metric)) is not None]
     ours = f"{np.mean(values):.2f} ± {np.std(values):.2f}" if len(values) == len(runs) else "-"
     ours += mark_of(estimate_of(runs) if metric == "AAP" else None).replace(" (", "\n(")
@@ -105,7 +113,7 @@ def _cost(result: RunResult) -> Table:
     each = per_update(result)
     table.add_row("updates", f"{result.updates:,}" + (f" at {each} ms" if each else ""))
     table.add_row("evaluation", f"{result.evaluate_seconds:.1f} s")
-    table.add_row("method keeps", f"{result.memory_bytes / 1e6:.1f} MB, {result.memory_nodes:,} nodes")
+    table.add_row("memory of the method", f"{result.memory_bytes / 1e6:.1f} MB, {result.memory_nodes:,} nodes")
     if result.nonfinite_losses:
         table.add_row("[red]diverged", f"{result.nonfinite_losses:,} losses were not finite")
     return table

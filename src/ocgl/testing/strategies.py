@@ -1,4 +1,7 @@
-"""What every strategy must do. A new one is checked with `ocgl check NAME` (or path/to/file.py:Class)."""
+"""Checks that every strategy must pass, run by `ocgl check NAME` (or `ocgl check path/to/file.py:Class`).
+
+A check takes a function that makes a new strategy, and a graph. It raises `ContractError` if the strategy fails.
+"""
 
 import gc
 import types
@@ -17,20 +20,21 @@ from ocgl.strategies import CachedPredictor, Learner, Strategy
 from ocgl.streams import TRAIN, Stream, class_stream
 
 Make = Callable[[], Strategy]
+"""Makes a new strategy, the same one every time."""
 
 
 class ContractError(OcglError):
-    """A strategy does not do what every strategy must."""
+    """A strategy fails a check that every strategy must pass."""
 
 
-def require(holds: bool, what: str) -> None:
-    """Raise with `what` unless it holds."""
+def require(holds: bool, failure: str) -> None:
+    """Raise `ContractError` with the message `failure` unless the condition holds."""
     if not holds:
-        raise ContractError(what)
+        raise ContractError(failure)
 
 
 def small_graph(nodes: int = 120, edges: int = 400, classes: int = 6, width: int = 5, seed: int = 0) -> Graph:
-    """Make a graph with class-dependent features, times and domains, and a few unlabelled nodes."""
+    """Draw a random graph with class-dependent features, times, domains, and a few unlabelled nodes."""
     rng = generator(seed, "small graph")
     y = rng.integers(classes, size=nodes)
     x = rng.normal(size=(nodes, width)) + 3 * rng.normal(size=(classes, width))[y]
@@ -40,7 +44,7 @@ def small_graph(nodes: int = 120, edges: int = 400, classes: int = 6, width: int
 
 
 def same(a: State, b: State) -> bool:
-    """Tell whether two states are equal to the bit."""
+    """Return whether two states are bit-equal."""
     arrays = a.arrays.keys() == b.arrays.keys() and all(
         np.array_equal(a.arrays[name], b.arrays[name], equal_nan=True) for name in a.arrays
     )
@@ -48,12 +52,18 @@ def same(a: State, b: State) -> bool:
 
 
 def batches(learner: Learner, stream: Stream) -> Iterator[Batch]:
-    """Let the stream's nodes arrive step by step; yield each batch before it is learned."""
+    """Add the nodes of a stream to a learner step by step; yield each batch, which the caller may learn."""
     return (batch for _, batch in arrivals(learner, stream))
 
 
 def taught(strategy: Strategy, stream: Stream, count: int | None = None) -> Learner:
-    """Teach a strategy the first batches of a stream."""
+    """Return a learner that has learned the first batches of a stream.
+
+    Args:
+        strategy: the strategy to train.
+        stream: the stream to train on.
+        count: number of batches; all if None.
+    """
     learner = Learner(strategy)
     for batch in islice(batches(learner, stream), count):
         learner.learn(batch)
@@ -61,7 +71,7 @@ def taught(strategy: Strategy, stream: Stream, count: int | None = None) -> Lear
 
 
 def held_bytes(owner: object) -> int:
-    """Count the bytes of all arrays that an object holds on to, however deep, but for stores and code."""
+    """Return the bytes of all arrays and tensors that are reachable from an object, except through code."""
     import torch
 
     visited, total, queue = {id(owner)}, 0, [owner]
@@ -79,83 +89,91 @@ def held_bytes(owner: object) -> int:
     return total
 
 
-def predicts_before_learning(make: Make, graph: Graph) -> None:
-    """Before anything is learned, the answer is -1."""
+def predicts_minus_one_before_learning(make: Make, graph: Graph) -> None:
+    """Check that an untrained strategy predicts -1."""
     learner = Learner(make())
     learner.arrive(class_stream(graph).step(0).arrival)
-    require(bool((learner.predict(learner.store.ids) == -1).all()), "predicts a label before any was learned")
+    require(
+        bool((learner.predict(learner.store.ids) == -1).all()),
+        "predicts a class before it has learned one; it must predict -1",
+    )
 
 
-def predicting_is_pure(make: Make, graph: Graph) -> None:
-    """Asking changes neither the state nor anything that is learned later."""
+def predicting_changes_nothing(make: Make, graph: Graph) -> None:
+    """Check that predictions change neither the state nor later updates."""
     learner = taught(make(), class_stream(graph), 12)
     before = learner.state()
     first = learner.predict(learner.store.ids)
-    require(np.array_equal(first, learner.predict(learner.store.ids)), "gives another answer when asked again")
-    require(same(before, learner.state()), "predicting changes the state")
-    quiet, asked = Learner(make()), Learner(make())
-    for learner in (quiet, asked):
+    require(
+        np.array_equal(first, learner.predict(learner.store.ids)),
+        "a second prediction for the same nodes differs from the first",
+    )
+    require(same(before, learner.state()), "a prediction changes the state")
+    without, predicting = Learner(make()), Learner(make())
+    for learner in (without, predicting):
         for batch in batches(learner, class_stream(graph)):
             learner.learn(batch)
-            if learner is asked:
+            if learner is predicting:
                 learner.predict(learner.store.ids[:3])
-    require(same(quiet.state(), asked.state()), "learns otherwise when asked in between")
+    require(same(without.state(), predicting.state()), "predictions between updates change what is learned")
 
 
 def same_seed_same_result(make: Make, graph: Graph) -> None:
-    """The seed alone decides; global random state does not."""
+    """Check that the seed determines the result, whatever the global random state is."""
     import torch
 
     stream = class_stream(graph)
     first = taught(make(), stream).state()
-    kept, torch_kept = np.random.get_state(), torch.random.get_rng_state()  # noqa: NPY002 - it is this state we test
+    numpy_state, torch_state = np.random.get_state(), torch.random.get_rng_state()  # noqa: NPY002 - under test here
     try:
         np.random.seed(123)  # noqa: NPY002
         torch.manual_seed(77)
         again = taught(make(), stream).state()
     finally:
-        np.random.set_state(kept)  # noqa: NPY002
-        torch.random.set_rng_state(torch_kept)
-    require(same(first, again), "the same seed gives another result: global random state, or hidden state, is used")
+        np.random.set_state(numpy_state)  # noqa: NPY002
+        torch.random.set_rng_state(torch_state)
+    require(
+        same(first, again), "the same seed gives another result: the strategy uses global randomness or hidden state"
+    )
 
 
-def a_clone_is_independent(make: Make, graph: Graph) -> None:
-    """A clone is equal, and stays as it is while the other learns on."""
+def clone_is_independent(make: Make, graph: Graph) -> None:
+    """Check that a clone is equal to the original, and does not change when the original learns."""
     stream = class_stream(graph)
     learner = taught(make(), stream, 6)
-    frozen = learner.strategy.state()
-    twin = learner.strategy.clone()
-    require(same(frozen, twin.state()), "a clone differs")
+    before = learner.strategy.state()
+    clone = learner.strategy.clone()
+    require(same(before, clone.state()), "a clone differs from the original")
     for batch in islice(batches(Learner(make()), stream), 6):
         learner.strategy.learn(batch)
-    require(same(frozen, twin.state()), "a clone changes with the original")
-    require(not same(frozen, learner.strategy.state()), "learning changes nothing")
+    require(same(before, clone.state()), "a clone changes when the original learns")
+    require(not same(before, learner.strategy.state()), "learning does not change the state")
 
 
-def state_continues_bit_equal(make: Make, graph: Graph) -> None:
-    """A strategy that takes over a state goes on as the one it came from."""
-    whole, resumed = make(), make()
+def loaded_state_continues_bit_equal(make: Make, graph: Graph) -> None:
+    """Check that a strategy with a loaded state learns bit-equal to the original."""
+    original, resumed = make(), make()
     for number, batch in enumerate(batches(Learner(make()), class_stream(graph))):
-        whole.learn(batch)
+        original.learn(batch)
         if number == 7:
-            resumed.load_state(whole.state())
+            resumed.load_state(original.state())
         elif number > 7:
             resumed.learn(batch)
-    require(same(whole.state(), resumed.state()), "goes on otherwise from a saved state")
+    require(same(original.state(), resumed.state()), "learns differently after a saved state is loaded")
 
 
-def state_before_learning_can_be_kept(make: Make, graph: Graph) -> None:
-    """A state without anything learned is a state, too."""
+def untrained_state_can_be_loaded(make: Make, graph: Graph) -> None:
+    """Check that the state of an untrained strategy can be saved and loaded."""
     stream, fresh = class_stream(graph), make()
     fresh.load_state(make().state())
     require(
         same(taught(fresh, stream, 3).strategy.state(), taught(make(), stream, 3).strategy.state()),
-        "begins otherwise from a saved empty state",
+        "learns differently after the state of an untrained strategy is loaded",
     )
 
 
-def outputs_are_the_training_labels_seen(make: Make, graph: Graph) -> None:
-    """A class gets its output when first neighborhood in training, after those it has already."""
+def outputs_are_the_training_classes_so_far(make: Make, graph: Graph) -> None:
+    """Check that each class gets an output with its first training label, after the existing outputs."""
     learner = Learner(make())
     known: set[int] = set()
     for batch in batches(learner, class_stream(graph)):
@@ -163,11 +181,14 @@ def outputs_are_the_training_labels_seen(make: Make, graph: Graph) -> None:
         learner.learn(batch)
         known |= set(batch.labels.tolist())
         now = learner.strategy.labels.tolist()
-        require(now[: len(old)] == old and set(now) == known, "outputs are not the training labels neighborhood")
+        require(
+            now[: len(old)] == old and set(now) == known,
+            "the outputs are not the classes of the training labels so far",
+        )
 
 
-def unlabelled_nodes_teach_nothing(make: Make, graph: Graph) -> None:
-    """A batch without labels changes nothing; one with some is learned."""
+def unlabelled_nodes_change_nothing(make: Make, graph: Graph) -> None:
+    """Check that a batch without labels changes nothing, and that one with some labels is learned."""
     learner = taught(make(), class_stream(graph), 5)
     before = learner.strategy.state()
     ids = learner.store.ids[:4]
@@ -177,99 +198,105 @@ def unlabelled_nodes_teach_nothing(make: Make, graph: Graph) -> None:
     require(not same(before, learner.strategy.state()), "does not learn from a batch with some labels")
 
 
-def batches_of_one_node(make: Make, graph: Graph) -> None:
-    """A batch may be a single node."""
+def learns_batches_of_one_node(make: Make, graph: Graph) -> None:
+    """Check that a strategy learns from batches of one node."""
     learner = taught(make(), class_stream(graph, batch_size=1))
-    require(bool((learner.predict(learner.store.ids) >= 0).all()), "knows no label after batches of one node")
+    require(bool((learner.predict(learner.store.ids) >= 0).all()), "predicts no class after batches of one node")
 
 
 def renaming_tasks_changes_nothing(make: Make, graph: Graph) -> None:
-    """Tasks are the evaluator's business."""
+    """Check that a strategy does not depend on the numbers of the tasks."""
     stream = class_stream(graph)
     shuffled = np.random.default_rng(3).permutation(stream.tasks)
     renamed = replace(stream, step_task=shuffled[stream.step_task], scored=shuffled[stream.scored])
-    require(same(taught(make(), stream).state(), taught(make(), renamed).state()), "task numbers reach the learner")
+    require(
+        same(taught(make(), stream).state(), taught(make(), renamed).state()),
+        "the numbers of the tasks change what is learned",
+    )
 
 
 def held_out_labels_change_nothing(make: Make, graph: Graph) -> None:
-    """Labels of validation and test nodes never reach the learner."""
+    """Check that a strategy does not depend on the labels of validation and test nodes."""
     stream = class_stream(graph)
     garbage = graph.y.copy()
     held = stream.role != TRAIN
     garbage[held] = np.random.default_rng(0).integers(100, size=int(held.sum()))
     other = replace(stream, graph=replace(graph, y=garbage))
-    require(same(taught(make(), stream).state(), taught(make(), other).state()), "held-out labels reach the learner")
+    require(
+        same(taught(make(), stream).state(), taught(make(), other).state()),
+        "labels of held-out nodes change what is learned",
+    )
 
 
 def memory_stays_bounded(make: Make, graph: Graph) -> None:
-    """What is kept depends on classes and settings, not on the length of the stream, and is declared."""
+    """Check that memory does not grow with the length of the stream, and that `memory_bytes` declares it."""
     stream = class_stream(graph)
     learner = taught(make(), stream)
     parts = np.array_split(stream.held_out(TRAIN), 10)
 
-    def again(times: int) -> int:
+    def bytes_after(times: int) -> int:
         for part in parts * times:
             learner.learn(Labels(part, graph.y[part]))
         return held_bytes(learner.strategy)
 
-    first = again(6)
+    first = bytes_after(6)
     declared = learner.strategy.memory_bytes
-    require(again(12) <= first + 1024, "keeps more and more of the stream")
-    require(learner.strategy.memory_bytes == declared, "declares more and more memory")
+    require(bytes_after(12) <= first + 1024, "its memory grows with the length of the stream")
+    require(learner.strategy.memory_bytes == declared, "its memory_bytes grows with the length of the stream")
     stored = sum(array.nbytes for array in learner.strategy.state().arrays.values())
-    require(stored <= declared + 1024, f"its state holds {stored} bytes, it declares {declared}")
-    require(first <= declared + 65536, f"holds {first} bytes, declares {declared}")
+    require(stored <= declared + 1024, f"its state has {stored} bytes, but memory_bytes is {declared}")
+    require(first <= declared + 65536, f"it uses {first} bytes, but memory_bytes is {declared}")
 
 
 def updates_stay_within_the_bound(make: Make, graph: Graph) -> None:
-    """No update reads more than was declared, whatever the graph; what is read from the store counts."""
+    """Check that no update reads more than `update_bound` declares, reads from the graph store included."""
     learner = Learner(make())
     for batch in batches(learner, class_stream(graph)):
         learner.learn(batch)
         bound = learner.strategy.update_bound(len(batch.labels), learner.store.features.row_bound)
-        require(batch.cost.within(bound), "an update reads more than its bound")
+        require(batch.cost.within(bound), "an update reads more than update_bound declares")
 
 
 def works_without_a_store(make: Make, graph: Graph) -> None:
-    """Neighbourhoods from outside give the same parameters to the bit, where the method needs no store."""
-    local, remote = make(), make()
-    if local.needs_store:
+    """Check that a strategy that needs no store learns bit-equal from neighbourhoods without one."""
+    attached, detached = make(), make()
+    if attached.needs_store:
         return
     for batch in batches(Learner(make()), class_stream(graph)):
-        outside = Batch(batch.neighborhood.detached(), batch.labels)
-        local.learn(batch)
-        remote.learn(outside)
-    require(same(local.state(), remote.state()), "learns otherwise from neighbourhoods that come from outside")
-    answers = local.predict(batch.neighborhood), remote.predict(outside.neighborhood)
-    require(np.array_equal(*answers), "answers otherwise for neighbourhoods that come from outside")
+        without_store = Batch(batch.neighborhood.detached(), batch.labels)
+        attached.learn(batch)
+        detached.learn(without_store)
+    require(same(attached.state(), detached.state()), "learns differently from neighbourhoods without a store")
+    predictions = attached.predict(batch.neighborhood), detached.predict(without_store.neighborhood)
+    require(np.array_equal(*predictions), "predicts differently for neighbourhoods without a store")
 
 
 def cached_sums_give_the_same_predictions(make: Make, graph: Graph) -> None:
-    """Nodes asked again and again from kept sums get the answers that new looks give."""
+    """Check that predictions from cached neighbourhood sums equal those from new samples."""
     learner = Learner(make())
-    watch = CachedPredictor(learner)
+    cached_predictor = CachedPredictor(learner)
     for batch in batches(learner, class_stream(graph)):
         learner.learn(batch)
         ids = learner.store.ids[::5]
         try:
-            answers = watch(ids)
+            predictions = cached_predictor(ids)
         except WrongSamplingError as error:
             raise ContractError(
-                f"cannot answer from kept sums ({error}); say so in supports_cached_aggregates"
+                f"cannot predict from cached sums ({error}); make supports_cached_aggregates return False"
             ) from error
-        require(np.array_equal(answers, learner.predict(ids)), "cached sums give other predictions")
+        require(np.array_equal(predictions, learner.predict(ids)), "cached sums give other predictions")
 
 
 CHECKS: list[Callable[[Make, Graph], None]] = [
-    predicts_before_learning,
-    predicting_is_pure,
+    predicts_minus_one_before_learning,
+    predicting_changes_nothing,
     same_seed_same_result,
-    a_clone_is_independent,
-    state_continues_bit_equal,
-    state_before_learning_can_be_kept,
-    outputs_are_the_training_labels_seen,
-    unlabelled_nodes_teach_nothing,
-    batches_of_one_node,
+    clone_is_independent,
+    loaded_state_continues_bit_equal,
+    untrained_state_can_be_loaded,
+    outputs_are_the_training_classes_so_far,
+    unlabelled_nodes_change_nothing,
+    learns_batches_of_one_node,
     renaming_tasks_changes_nothing,
     held_out_labels_change_nothing,
     memory_stays_bounded,

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 import ocgl.strategies
-from ocgl.errors import ConfigError, UnknownNameError
+from ocgl.errors import ConfigError, OcglError, UnknownNameError
 from ocgl.strategies._core.base import Strategy
 
 GROUP = "ocgl.strategies"
@@ -81,7 +81,7 @@ def make_strategy(strategy: str | type[Strategy], *, seed: int = 0, **hyperparam
     try:
         return kind(seed=seed, **hyperparameters)
     except ValidationError as error:
-        raise ConfigError(_explain(kind.name, error)) from error
+        raise _as_ours(kind.name, error) from error
 
 
 def spec_of(strategy: Strategy) -> str:
@@ -100,9 +100,14 @@ def spec_of(strategy: Strategy) -> str:
     return f"{file}:{kind.__qualname__}"
 
 
-def _explain(name: str, error: ValidationError) -> str:
+def _as_ours(name: str, error: ValidationError) -> OcglError:
+    """Return an error of this package for one of pydantic's; one that the strategy raised itself stays."""
     first = error.errors()[0]
-    return f"{name}: {'.'.join(str(part) for part in first['loc'])} = {first['input']!r}: {first['msg']}"
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, OcglError):
+        return cause
+    text = f"{name}: {'.'.join(str(part) for part in first['loc'])} = {first['input']!r}: {first['msg']}"
+    return ConfigError(text)
 
 
 def _from_file(name: str) -> type[Strategy]:
