@@ -86,7 +86,7 @@ def test_expansion_needs_no_labels(tmp_path: Path, capsys: pytest.CaptureFixture
     edges = np.random.default_rng(0).integers(0, 80, (2, 300))
     np.savez(tmp_path / "bare.npz", edge_index=edges)
     assert ocgl("expansion", "--dataset", str(tmp_path / "bare.npz"), "--out", str(tmp_path / "e.png")) == 0
-    assert "bare: nodes neighborhood per batch" in capsys.readouterr().out and (tmp_path / "e.csv").exists()
+    assert "bare: nodes reached per batch" in capsys.readouterr().out and (tmp_path / "e.csv").exists()
 
 
 def test_your_own_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -142,7 +142,7 @@ def test_the_bootstrap_is_the_obvious_one(metric: str) -> None:
         assert len(np.unique(boot._weights[:, members])) > 2
 
 
-def test_a_judge_with_an_estimate_goes_on_where_it_was() -> None:
+def test_an_evaluator_with_an_estimate_resumes() -> None:
     graph = random_graph(0, 1000, 1000)
     stream, answer = class_stream(graph), noisy(graph, 0)
     first, second = Evaluator(stream, cap=25), Evaluator(stream, cap=25)

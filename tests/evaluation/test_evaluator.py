@@ -115,7 +115,7 @@ def test_state_round_trip(graph: Graph) -> None:
     assert other.result() == evaluator.result() and same(other.state(), evaluator.state())
 
 
-def test_a_judge_for_tuning_holds_no_test_nodes(graph: Graph) -> None:
+def test_an_evaluator_for_tuning_holds_no_test_nodes(graph: Graph) -> None:
     stream = class_stream(graph).prefix(2)
     evaluator = Evaluator(stream, test=False)
     oracle = Oracle(stream, {0, 1})

@@ -28,19 +28,19 @@ def embedded(neighborhood: Neighborhood) -> FloatArray:
     st.sampled_from(["sum", "mean"]),
     st.integers(0, 300),
 )
-def test_a_standing_look_sees_what_a_new_one_sees_to_the_bit(
+def test_cached_sums_are_those_of_a_new_sample_to_the_bit(
     seed: int, hops: int, fanout: int | None, norm: str, edges: int
 ) -> None:
     graph = random_graph(seed, 60, edges)
     stream, store, rng = class_stream(graph, batch_size=4), GraphStore(), np.random.default_rng(seed)
     sampling = NeighborSampling(hops, fanout, norm)  # type: ignore[arg-type]
-    standing = AggregateCache(store, sampling, key=7)
+    cache = AggregateCache(store, sampling, key=7)
     for step in stream:
         store.arrive(step.arrival)
         asked = store.ids[rng.random(len(store)) < 0.4] if rng.random() < 0.5 else store.ids[::2]
         if len(asked) == 0:
             continue
-        neighborhood, order = standing.sample(asked)
+        neighborhood, order = cache.sample(asked)
         fresh = store.sample(asked, sampling, key=7)
         assert np.array_equal(embedded(neighborhood)[order], embedded(fresh))
         inner = fresh.sizes[-2]
@@ -55,14 +55,14 @@ def test_a_standing_look_sees_what_a_new_one_sees_to_the_bit(
 def test_only_what_changed_is_made_again() -> None:
     store = GraphStore()
     store.add(np.arange(100), np.random.default_rng(0).normal(size=(100, 4)), [np.arange(99), np.arange(1, 100)])
-    standing = AggregateCache(store, NeighborSampling(hops=1, fanout=5), key=0)
-    first, _ = standing.sample(np.arange(100))
-    again, _ = standing.sample(np.arange(100))
+    cache = AggregateCache(store, NeighborSampling(hops=1, fanout=5), key=0)
+    first, _ = cache.sample(np.arange(100))
+    again, _ = cache.sample(np.arange(100))
     store.add([100], np.zeros((1, 4)), [[100], [3]])
-    after, _ = standing.sample(np.arange(100))
+    after, _ = cache.sample(np.arange(100))
     assert first.cost.nodes == 100 and again.cost.nodes == 0
     assert after.cost.nodes == 4  # node 3 and its three neighbours
-    assert standing.nbytes == 100 * (4 * 4 + 8 + 4) + 101 * 4
+    assert cache.nbytes == 100 * (4 * 4 + 8 + 4) + 101 * 4
 
 
 def test_what_depends_on_the_company_cannot_stand() -> None:
@@ -73,31 +73,31 @@ def test_what_depends_on_the_company_cannot_stand() -> None:
         AggregateCache(GraphStore(), NeighborSampling(hops=2, norm="sym"), key=0)
 
 
-def test_a_kept_look_says_what_it_does_not_hold() -> None:
+def test_a_cached_neighbourhood_says_what_it_does_not_hold() -> None:
     store = GraphStore()
     store.add([0, 1], np.eye(2), [[0], [1]])
-    standing = AggregateCache(store, NeighborSampling(hops=2), key=0)
-    neighborhood, _ = standing.sample(np.array([0]))
+    cache = AggregateCache(store, NeighborSampling(hops=2), key=0)
+    neighborhood, _ = cache.sample(np.array([0]))
     for ask in (neighborhood.rows, neighborhood.detached, lambda: neighborhood.block(1)):
         with pytest.raises(WrongSamplingError):
             ask()
     with pytest.raises(DuplicateNodeError):
-        standing.sample(np.array([1, 1]))
-    again, _ = standing.sample(np.array([0]))
+        cache.sample(np.array([1, 1]))
+    again, _ = cache.sample(np.array([0]))
     assert np.array_equal(again.aggregated, neighborhood.aggregated)
 
 
 def test_sums_that_could_not_be_made_are_made_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
     store = GraphStore()
     store.add(range(4), np.eye(4), [[1, 2], [0, 0]])
-    standing = AggregateCache(store, NeighborSampling(1, None), key=7)
-    standing.sample(store.ids)
+    cache = AggregateCache(store, NeighborSampling(1, None), key=7)
+    cache.sample(store.ids)
     store.add([4], np.zeros((1, 4)) + 9, [[4, 4], [0, 3]])
     with monkeypatch.context() as broken:
         broken.setattr(store.features, "aggregate", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            standing.sample(store.ids)
-    neighborhood, order = standing.sample(store.ids)
+            cache.sample(store.ids)
+    neighborhood, order = cache.sample(store.ids)
     assert np.array_equal(
         neighborhood.aggregated[order], store.sample(store.ids, NeighborSampling(1, None), 7).aggregated
     )

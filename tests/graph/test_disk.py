@@ -36,7 +36,7 @@ def test_letting_go_of_an_array_in_memory_does_nothing() -> None:
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_looks_into_both_stores_are_equal(
+def test_samples_of_both_stores_are_equal(
     graph: Graph, tmp_path: Path, sparse: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "_RELEASE_AFTER", 1000)

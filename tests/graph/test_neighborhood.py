@@ -37,7 +37,7 @@ def normalised(dense: DoubleArray, norm: Norm) -> DoubleArray:
 
 @pytest.mark.parametrize("norm", ["sum", "mean", "sym"])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_full_look_aggregates_as_the_dense_formula(graph: Graph, norm: Norm, sparse: bool) -> None:
+def test_a_full_neighbourhood_aggregates_as_the_dense_formula(graph: Graph, norm: Norm, sparse: bool) -> None:
     assert isinstance(graph.x, np.ndarray)
     everyone = np.arange(graph.nodes)
     neighborhood = stored(graph, sparse).sample(everyone, NeighborSampling(1, None, norm), 0)
@@ -46,7 +46,7 @@ def test_full_look_aggregates_as_the_dense_formula(graph: Graph, norm: Norm, spa
 
 
 @given(st.integers(0, 999), st.sampled_from(["sum", "mean", "sym"]), st.integers(1, 3), st.booleans())
-def test_sampled_look_aggregates_as_a_slow_loop(seed: int, norm: Norm, hops: int, sparse: bool) -> None:
+def test_a_sampled_neighbourhood_aggregates_as_a_slow_loop(seed: int, norm: Norm, hops: int, sparse: bool) -> None:
     graph = random_graph(seed, 40, 200)
     neighborhood = stored(graph, sparse).sample([1, 2, 3], NeighborSampling(hops, 3, norm), seed)
     rows = neighborhood.rows()

@@ -81,7 +81,7 @@ def test_pairs_of_neighbours_are_drawn_uniformly() -> None:
     assert sum((c - draws / 10) ** 2 / (draws / 10) for c in counts.values()) < chi2.ppf(0.999, 9)
 
 
-def test_same_key_same_look_and_other_key_other_look() -> None:
+def test_same_key_same_sample_and_other_key_other_sample() -> None:
     store, _ = grown(1, 60, 900)
     first, again, other = (store.sample([3, 4], NeighborSampling(2, 5), key) for key in (1, 1, 2))
     assert np.array_equal(first.nodes, again.nodes) and np.array_equal(first.indices, again.indices)

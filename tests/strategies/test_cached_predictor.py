@@ -13,21 +13,21 @@ from tests.conftest import random_graph
 
 
 def answers_alike(learner: Learner, stream: Stream, seed: int = 0) -> int:
-    """Compare a watch with plain questions after every step; gives how many answers there were."""
-    watch, rng, asked = CachedPredictor(learner), np.random.default_rng(seed), 0
+    """Compare a cached predictor with plain predictions after every step; return how many there were."""
+    predictor, rng, asked = CachedPredictor(learner), np.random.default_rng(seed), 0
     held = np.sort(stream.order[rng.random(len(stream.order)) < 0.4])
     for step in stream:
         learner.arrive(step.arrival)
         learner.learn(step.labels)
         ids = held[stream.position[held] < stream.cuts[step.index]]
         candidates = stream.candidates(ids) if len(ids) else None
-        assert np.array_equal(watch(ids, candidates), learner.predict(ids, candidates)), step.index
+        assert np.array_equal(predictor(ids, candidates), learner.predict(ids, candidates)), step.index
         asked += len(ids)
     return asked
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_watch_answers_as_the_learner_does(graph: Graph, name: str) -> None:
+def test_a_cached_predictor_predicts_as_the_learner_does(graph: Graph, name: str) -> None:
     assert answers_alike(Learner(make_strategy(name, fanout=3)), class_stream(graph, batch_size=5)) > 100
 
 
@@ -69,16 +69,16 @@ def test_nothing_is_answered_twice(graph: Graph, monkeypatch: pytest.MonkeyPatch
         return predict(*given)
 
     monkeypatch.setattr(kind, "predict", counted)
-    watch = CachedPredictor(learner)
+    predictor = CachedPredictor(learner)
     learner.arrive(stream.arrival(stream.order))
     learner.learn(stream.labels_of(stream.label_order[:5]))
-    first = watch(stream.order)
+    first = predictor(stream.order)
     first[:] = -5  # what was given away is the caller's
-    assert (watch(stream.order) >= 0).all() and len(calls) == 1
-    watch(stream.order[:10])
+    assert (predictor(stream.order) >= 0).all() and len(calls) == 1
+    predictor(stream.order[:10])
     assert len(calls) == 2
     learner.learn(stream.labels_of(stream.label_order[5:9]))
-    watch(stream.order[:10])
+    predictor(stream.order[:10])
     assert len(calls) == 3
 
 
@@ -87,24 +87,24 @@ def test_other_candidates_are_another_question(graph: Graph) -> None:
     learner = Learner(make_strategy("bare"))
     learner.arrive(stream.arrival(stream.order))
     learner.learn(stream.labels_of(stream.label_order))
-    watch, ids = CachedPredictor(learner), stream.order[:9]
+    predictor, ids = CachedPredictor(learner), stream.order[:9]
     for label in (0, 1, 1, 2):
         candidates = np.full((9, 1), label)
-        assert (watch(ids, candidates) == label).all()
-    assert np.array_equal(watch(ids), learner.predict(ids))
+        assert (predictor(ids, candidates) == label).all()
+    assert np.array_equal(predictor(ids), learner.predict(ids))
 
 
 @pytest.mark.parametrize("name", ["bare", "linear", "ridge"])
 def test_changes_that_bypass_the_learner_are_seen_too(graph: Graph, name: str) -> None:
     learner = taught(make_strategy(name), class_stream(graph), 6)
-    watch, ids = CachedPredictor(learner), learner.store.ids
-    watch(ids)
+    predictor, ids = CachedPredictor(learner), learner.store.ids
+    predictor(ids)
     everyone = np.stack([np.full(len(ids), 999), ids])
     learner.store.add([999], np.full((1, learner.store.features.width), 30.0), everyone)
-    assert np.array_equal(watch(ids), learner.predict(ids))
+    assert np.array_equal(predictor(ids), learner.predict(ids))
     for batch in islice(batches(Learner(make_strategy(name)), class_stream(graph)), 20):
         learner.strategy.learn(batch)
-    assert np.array_equal(watch(ids), learner.predict(ids))
+    assert np.array_equal(predictor(ids), learner.predict(ids))
 
 
 def test_a_node_may_be_asked_about_twice(graph: Graph) -> None:

@@ -124,7 +124,7 @@ def test_one_example_and_constant_features_are_no_error() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_memory_does_not_grow_with_the_stream_and_views_of_another_reach_are_refused(name: str) -> None:
+def test_memory_does_not_grow_with_the_stream_and_neighbourhoods_of_another_depth_are_refused(name: str) -> None:
     graph = small_graph()
     stream = class_stream(graph, batch_size=10)
     learner = taught(make_strategy(name, fanout=4), stream)
@@ -139,7 +139,7 @@ def test_memory_does_not_grow_with_the_stream_and_views_of_another_reach_are_ref
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nodes_looked_at_again_count_as_they_are_now(name: str) -> None:
+def test_revisited_nodes_count_as_they_are_now(name: str) -> None:
     stream = class_stream(small_graph(), batch_size=9)
     settings: dict[str, Any] = {"view": "own+mean1+mean2", "fanout": "all"}
     learner = Learner(make_strategy(name, **settings, revisit=1000, buffer_size=1000))
@@ -157,7 +157,7 @@ def test_nodes_looked_at_again_count_as_they_are_now(name: str) -> None:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", NAMES)
-def test_the_contract_holds_with_nodes_looked_at_again(name: str, check: Any) -> None:
+def test_the_contract_holds_with_revisits(name: str, check: Any) -> None:
     check(lambda: make_strategy(name, revisit=3, buffer_size=8), small_graph())
 
 
@@ -179,7 +179,7 @@ def test_rows_that_wait_to_be_taken_back_have_their_place(revisit: int) -> None:
     memory_stays_bounded(lambda: make_strategy("slda", revisit=revisit, buffer_size=30), small_graph())
 
 
-def test_looking_again_needs_the_store() -> None:
+def test_revisits_need_the_store() -> None:
     x, y = rows(20)
     with pytest.raises(NeedsStoreError, match="revisit=0"):
         learned("ridge", x, y, revisit=2)

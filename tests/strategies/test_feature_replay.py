@@ -26,17 +26,17 @@ VIEWS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("settings", [VIEWS[1], VIEWS[4]], ids=str)
 @pytest.mark.parametrize("name", ["linear", "pdgnn"])
-def test_the_contract_holds_on_any_view(name: str, settings: dict[str, Any], check: Any) -> None:
+def test_the_contract_holds_on_any_features(name: str, settings: dict[str, Any], check: Any) -> None:
     check(lambda: make_strategy(name, buffer_size=20, **settings), small_graph())
 
 
 @pytest.mark.parametrize("settings", VIEWS, ids=str)
-def test_a_watch_answers_the_same_on_any_view(graph: Graph, settings: dict[str, Any]) -> None:
+def test_a_cached_predictor_predicts_the_same_on_any_features(graph: Graph, settings: dict[str, Any]) -> None:
     for name in ("linear", "pdgnn"):
         assert answers_alike(Learner(make_strategy(name, **settings)), class_stream(graph, batch_size=5)) > 100
 
 
-def test_the_model_is_as_wide_as_the_view_and_learns(graph: Graph) -> None:
+def test_the_model_is_as_wide_as_its_features_and_learns(graph: Graph) -> None:
     stream = class_stream(graph, batch_size=5)
     learner = taught(make_strategy("linear", view="own+mean1", standardise=True, relu=6, lr=0.05, passes=3), stream)
     assert isinstance(learner.strategy, Linear)

@@ -67,7 +67,7 @@ def test_lists_are_taken_as_arrays_are(graph: Graph) -> None:
     assert same(learners[0].state(), learners[1].state())
 
 
-def test_what_stops_a_look_leaves_no_trace(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stops_a_sample_leaves_no_trace(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     learner = taught(make_strategy("bare"), class_stream(graph), 5)
     before = learner.state()
     monkeypatch.setattr(learner.store, "sample", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -84,7 +84,7 @@ def test_a_cap_for_each_hop(graph: Graph) -> None:
         Learner(make_strategy("bare", fanout=(3,)))
 
 
-def test_a_look_of_other_width_or_depth_is_refused(graph: Graph) -> None:
+def test_a_neighbourhood_of_other_width_or_depth_is_refused(graph: Graph) -> None:
     learner = taught(make_strategy("bare"), class_stream(graph), 3)
     strategy = learner.strategy
     before = strategy.state()

@@ -23,6 +23,12 @@ class RemembersEverything(Bare):
         self.past = getattr(self, "past", []) + [batch.neighborhood.aggregated]
 
 @strategy
+class RemembersInViews(Bare):
+    def after_batch(self, examples, batch):
+        whole = np.concatenate([batch.neighborhood.aggregated] * 2)
+        self.past = getattr(self, "past", []) + [whole[::2]]
+
+@strategy
 class LearnsByAnswering(Bare):
     def scores(self, neighborhood):
         scores = super().scores(neighborhood)
@@ -76,6 +82,7 @@ class SeesMoreThanTheSums(Bare):
 
 SHOULD_FAIL = {
     "RemembersEverything": "memory_stays_bounded",
+    "RemembersInViews": "memory_stays_bounded",
     "LearnsByAnswering": "predicting_changes_nothing",
     "CountsQuestions": "predicting_changes_nothing",
     "UsesGlobalRandomness": "same_seed_same_result",

@@ -19,7 +19,9 @@ def protocol_card(config: RunConfig, stream: Stream, learner: Learner) -> Json:
     """
     sampling, query_sampling = learner.strategy.sampling, learner.query_sampling
     s = config.stream
-    when = "after every batch" if config.eval_every == 1 else f"after every {config.eval_every}th batch and task end"
+    when = (
+        "after every batch" if config.eval_every == 1 else f"after every {config.eval_every} batches and at task ends"
+    )
     return {
         "profile": config.profile,
         "split": f"{'/'.join(f'{part:.0%}' for part in s.split)} train/validation/test, {s.stratify}, "

@@ -188,7 +188,7 @@ def _buffer_notes(bench: Bench) -> list[str]:
         if at != entry.buffer:
             notes.add(f"{entry.buffer}: configuration selected at {at}")
         if run.config.eval_every > 1:
-            notes.add(f"{entry.buffer}: AAP over every {run.config.eval_every}th batch")
+            notes.add(f"{entry.buffer}: AAP over every {run.config.eval_every} batches")
         if entry.estimate is not None:
             notes.add(f"{entry.buffer}: {entry.estimate.note}")
     return sorted(notes)

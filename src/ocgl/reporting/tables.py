@@ -87,7 +87,7 @@ class Row:
             parts.append("one seed")
         every = self.entry.runs[0].config.eval_every
         if every > 1 and not self.entry.offline:
-            parts.append(f"AAP over every {every}th batch")
+            parts.append(f"AAP over every {every} batches")
         if self.entry.estimate is not None:
             parts.append(self.entry.estimate.note)
         if self.entry.left_out:

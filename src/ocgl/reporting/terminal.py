@@ -31,7 +31,7 @@ def result_table(result: RunResult) -> Group:
 
 def expansion_table(found: Expansion) -> Table:
     """Return the number of nodes that batches reach: single batches, and the rolling mean of Figure 2."""
-    table = Table(title=f"{found.dataset}: nodes neighborhood per batch", title_justify="left")
+    table = Table(title=f"{found.dataset}: nodes reached per batch", title_justify="left")
     heads = ("hops", "all: mean", "all: most in one batch", f"all: most, mean of {WINDOW} batches")
     for name in (*heads, "capped: mean", "capped: most", "bound"):
         table.add_column(name, justify="right")
