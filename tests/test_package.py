@@ -35,3 +35,18 @@ def test_the_python_in_the_pages_runs(page: str, tmp_path: Path, monkeypatch: py
         file = tmp_path / "block.py"
         file.write_text(block)
         exec(compile(block, page, "exec"), {"__name__": "__main__"})
+
+
+def test_the_numbers_in_the_readme_are_those_of_the_results_page() -> None:
+    """The table of the README is a part of docs/results.md, which is written from the stored results."""
+    rows = re.findall(
+        r"^\| (?!method|you)([^|]+?)(?: \([^)]*\))? \|(.*)\|$", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
+    page = (ROOT / "docs" / "results.md").read_text()
+    numbers = 0
+    for method, cells in rows:
+        for number in re.findall(r"[\d.]+ ± [\d.]+", cells):
+            (line,) = [line for line in page.splitlines() if line.startswith(f"| {method} | 5 ")][:1]
+            assert number in line, f"{method}: {number}"
+            numbers += 1
+    assert numbers > 20

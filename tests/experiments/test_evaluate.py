@@ -54,8 +54,11 @@ def test_an_object_is_used_as_it_is() -> None:
     assert result.hyperparameters["norm"] == "mean" and result.hyperparameters["buffer_size"] == 50
     same = ocgl.evaluate("er", stream, every=10, seed=4, lr=0.01, buffer_size=50, norm="mean")
     assert (same.AAP, same.matrix) == (result.AAP, result.matrix)
-    with pytest.raises(ConfigError, match="lr: a strategy object has its hyperparameters already"):
+    assert result.buffer == "50"
+    with pytest.raises(ConfigError, match="lr: a strategy object has its seed and hyperparameters already"):
         ocgl.evaluate(ER(), stream, lr=0.1)
+    with pytest.raises(ConfigError, match="profile, seed: a strategy object"):
+        ocgl.evaluate(ER(), stream, seed=1, profile="textbook")
 
 
 def test_an_object_of_a_class_without_a_file_runs() -> None:
@@ -72,8 +75,8 @@ def test_a_prepared_stream_has_its_options_already() -> None:
     result = ocgl.evaluate("linear", stream, every=5)
     assert result.stream == "time" and result.config.stream.batch_size == 50
     assert result.stream_hash == stream.content_hash
-    with pytest.raises(StreamError, match="batch_size: a prepared stream"):
-        ocgl.evaluate("linear", stream, batch_size=10)
+    with pytest.raises(StreamError, match="stream, batch_size: a prepared stream"):
+        ocgl.evaluate("linear", stream, stream="time", batch_size=10)
     prefix = ocgl.evaluate("linear", stream.prefix(2))
     assert prefix.statistics.tasks == 2
 

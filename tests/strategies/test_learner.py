@@ -1,3 +1,4 @@
+import builtins
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -117,9 +118,12 @@ def test_a_strategy_from_a_file(tmp_path_factory: pytest.TempPathFactory, graph:
     file.write_text(
         "from typing import ClassVar\nfrom ocgl.strategies import Bare, strategy\n"
         "@strategy\nclass Mine(Bare):\n    name: ClassVar[str] = 'mine'\nother = 3\n"
+        "import builtins\nbuiltins.ocgl_executed = getattr(builtins, 'ocgl_executed', 0) + 1\n"
     )
     learner = taught(make_strategy(f"{file}:Mine", hidden=4), class_stream(graph))
     assert (learner.predict(learner.store.ids) >= 0).all()
+    assert make_strategy(f"{file}:Mine").__class__ is learner.strategy.__class__
+    assert builtins.ocgl_executed == 1  # type: ignore[attr-defined]
     with pytest.raises(errors.UnknownNameError, match="Mine"):
         make_strategy(f"{file}:Mien")
     with pytest.raises(errors.ConfigError, match="subclass"):

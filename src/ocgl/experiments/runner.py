@@ -27,9 +27,9 @@ def evaluate(
     strategy: str | Strategy,
     data: str | PathLike[str] | Graph | Stream,
     *,
-    stream: str = "class",
-    profile: str = "paper",
-    seed: int = 0,
+    stream: str | None = None,
+    profile: str | None = None,
+    seed: int | None = None,
     every: int = 1,
     out: str | PathLike[str] | None = None,
     callbacks: Iterable[Callback] = (),
@@ -47,9 +47,10 @@ def evaluate(
     Args:
         strategy: name, `path/to/file.py:Class`, or a strategy object.
         data: dataset name or path, a graph, or a prepared stream.
-        stream: kind of stream: `class`, `time`, `domain`, `task`, `blurry` or `iid`. Not for a prepared stream.
-        profile: `paper` or `textbook`.
-        seed: seed of everything but the stream. Not for a strategy object, which has its own.
+        stream: kind of stream: `class` (default), `time`, `domain`, `task`, `blurry` or `iid`. Not for a prepared
+            stream.
+        profile: `paper` (default) or `textbook`. Not for a strategy object.
+        seed: seed of everything but the stream (default 0). Not for a strategy object, which has its own.
         every: evaluate after every K-th batch.
         out: folder for config, checkpoints, curves and result.
         callbacks: called with a `Progress` after every step.
@@ -146,9 +147,9 @@ def make_experiment(
 def _config_of(
     strategy: str | Strategy,
     data: str | PathLike[str] | Graph | Stream,
-    kind: str,
-    profile: str,
-    seed: int,
+    kind: str | None,
+    profile: str | None,
+    seed: int | None,
     run: Json,
     options: Json,
     data_root: Path | None,
@@ -156,28 +157,32 @@ def _config_of(
     """Return the config of a run and its stream."""
     prepared = data if isinstance(data, Stream) else None
     if prepared is not None:
+        clash = [*(["stream"] if kind is not None else []), *sorted(StreamConfig.model_fields.keys() & options.keys())]
+        if clash:
+            raise StreamError(f"{', '.join(clash)}: a prepared stream has its options already")
         dataset, kind = prepared.graph.name, prepared.config["kind"]
     else:
         dataset = data.name if isinstance(data, Graph) else str(data)
+    kind = kind or "class"
     if isinstance(strategy, Strategy):
-        config = _config_of_object(strategy, dataset, kind, profile, run, options)
+        fixed = {"profile": profile, "seed": seed}
+        config = _config_of_object(strategy, dataset, kind, fixed, run, options)
     else:
-        config = configure(dataset, strategy, kind, profile, seed, options, **run)
+        config = configure(dataset, strategy, kind, profile or "paper", seed or 0, options, **run)
     if prepared is not None:
-        clash = StreamConfig.model_fields.keys() & options.keys()
-        if clash:
-            raise StreamError(f"{', '.join(sorted(clash))}: a prepared stream has its options already")
         config = config.model_copy(update={"stream": StreamConfig.model_validate(prepared.config)})
         return config, prepared
     graph = data if isinstance(data, Graph) else load_dataset(dataset, data_root)
     return config, build(graph, config.stream)
 
 
-def _config_of_object(strategy: Strategy, dataset: str, kind: str, profile: str, run: Json, options: Json) -> RunConfig:
-    """Describe a run of a strategy object; its hyperparameters are its own."""
-    given = strategy.hyperparameters().keys() & options.keys()
+def _config_of_object(strategy: Strategy, dataset: str, kind: str, fixed: Json, run: Json, options: Json) -> RunConfig:
+    """Describe a run of a strategy object; its seed and its hyperparameters are its own."""
+    values = strategy.hyperparameters()
+    given = {name for name, value in fixed.items() if value is not None} | (values.keys() & options.keys())
     if given:
-        raise ConfigError(f"{', '.join(sorted(given))}: a strategy object has its hyperparameters already")
+        raise ConfigError(f"{', '.join(sorted(given))}: a strategy object has its seed and hyperparameters already")
     name = spec_of(strategy)
-    config = configure(dataset, name, kind, profile, strategy.seed, options, type(strategy), **run)
-    return validated(config.model_dump() | {"hyperparameters": strategy.hyperparameters()})
+    config = configure(dataset, name, kind, "paper", strategy.seed, options, type(strategy), **run)
+    buffer = {"buffer": str(values["buffer_size"])} if "buffer_size" in values else {}
+    return validated(config.model_dump() | {"hyperparameters": values} | buffer)
