@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,9 +95,22 @@ def test_tuning_on_the_prefix_is_the_beginning_of_the_whole_run() -> None:
 SPARSE = "sbm:nodes=600,edges=2400,width=64,density=0.1"
 
 
-@pytest.mark.parametrize(("strategy", "dataset"), [("bare", "digits"), ("linear", "digits"), ("er", SPARSE)])
-def test_a_run_resumes_from_any_batch_bit_equal(strategy: str, dataset: str, tmp_path: Path) -> None:
-    config = configure(dataset, strategy, overrides=options("batch_size=40"))
+RESUMED = [
+    ("bare", "digits", {}),
+    ("linear", "digits", {"eval_every": 4}),
+    ("er", SPARSE, {}),
+    ("ridge", "digits", {"revisit": 5, "eval_every": 3}),
+    ("ssm-er", "digits", {"buffer": "20%"}),
+    ("lwf", "digits", {"update_every": 3, "passes": 2, "eval_every": 2}),
+    ("twp", "digits", {"passes": 2, "anchor_every": 2}),
+]
+
+
+@pytest.mark.parametrize(("strategy", "dataset", "more"), RESUMED, ids=[name for name, _, _ in RESUMED])
+def test_a_run_resumes_from_any_batch_bit_equal(
+    strategy: str, dataset: str, more: dict[str, Any], tmp_path: Path
+) -> None:
+    config = configure(dataset, strategy, overrides={"batch_size": 40, **more})
     stream = stream_of(config)
     whole = Experiment(config, stream)
     states = []

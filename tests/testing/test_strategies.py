@@ -59,6 +59,14 @@ class ForgetsItsState(Bare):
         self.head.weight.data *= 1 - 0.01 * self.past_batches
 
 @strategy
+class SharesItsState(Bare):
+    def state(self):
+        state = super().state()
+        if self._width:
+            state.arrays["trainer/model/head.weight"] = self.head.weight.data.numpy()
+        return state
+
+@strategy
 class NeedsTheEdges(Bare):
     def logits(self, neighborhood):
         neighborhood.block(1)
@@ -88,6 +96,7 @@ SHOULD_FAIL = {
     "UsesGlobalRandomness": "same_seed_same_result",
     "UsesNumpyRandomness": "same_seed_same_result",
     "ForgetsItsState": "loaded_state_continues_bit_equal",
+    "SharesItsState": "state_is_a_copy",
     "ReadsTheStoreUnseen": "updates_stay_within_the_bound",
     "NeedsTheEdges": "cached_sums_give_the_same_predictions",
     "SeesMoreThanTheSums": "cached_sums_give_the_same_predictions",

@@ -200,9 +200,10 @@ class Evaluator:
         return {"anytime": "estimate", **nodes, "AAP_interval": percent, "coverage": COVERAGE}
 
     def state(self) -> State:
-        """Return all scores so far."""
-        arrays = {"steps": self.steps, "scores": self.scores, "matrix": self.matrix}
-        state = State(arrays | {"tried": self._tried, "right": self._right}, {"undefined": self.undefined})
+        """Return a copy of all scores so far."""
+        arrays = {"steps": self.steps, "scores": self.scores, "matrix": self.matrix.copy()}
+        counts = {"tried": self._tried.copy(), "right": self._right.copy()}
+        state = State(arrays | counts, {"undefined": self.undefined})
         return state if self._bootstrap is None else state.include("bootstrap", self._bootstrap.state())
 
     def load_state(self, state: State) -> None:

@@ -150,7 +150,7 @@ class Moments:
     def state(self) -> State:
         """Return the sums and the buffered rows."""
         arrays: dict[str, AnyArray] = {"counts": self._counts.copy(), "sums": self._sums.copy()}
-        arrays |= {"second": np.ascontiguousarray(self._second.T), "pending": self._added.rows.copy()}
+        arrays |= {"second": np.array(self._second.T, order="C"), "pending": self._added.rows.copy()}
         if self._removed is not None:
             arrays["leaving"] = self._removed.rows.copy()
         return State(arrays, {"labels": list(self.labels)})

@@ -165,6 +165,19 @@ def loaded_state_continues_bit_equal(make: Make, graph: Graph) -> None:
     require(same(original.state(), resumed.state()), "learns differently after a saved state is loaded")
 
 
+def state_is_a_copy(make: Make, graph: Graph) -> None:
+    """Check that a state that was taken stays as it is while the strategy learns on."""
+    stream = class_stream(graph)
+    learner = taught(make(), stream)
+    state = learner.strategy.state()
+    before = {name: array.copy() for name, array in state.arrays.items()}
+    parts = np.array_split(stream.held_out(TRAIN), 10)
+    for part in parts * 8:
+        learner.learn(Labels(part, graph.y[part]))
+    changed = [name for name, array in before.items() if not np.array_equal(array, state.arrays[name], equal_nan=True)]
+    require(not changed, f"a saved state changes while the strategy learns on: {', '.join(changed)}")
+
+
 def untrained_state_can_be_loaded(make: Make, graph: Graph) -> None:
     """Check that the state of an untrained strategy can be saved and loaded."""
     stream, fresh = class_stream(graph), make()
@@ -296,6 +309,7 @@ CHECKS: list[Callable[[Make, Graph], None]] = [
     same_seed_same_result,
     clone_is_independent,
     loaded_state_continues_bit_equal,
+    state_is_a_copy,
     untrained_state_can_be_loaded,
     outputs_are_the_training_classes_so_far,
     unlabelled_nodes_change_nothing,

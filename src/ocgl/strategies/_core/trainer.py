@@ -74,7 +74,7 @@ class Trainer:
         """Return parameters, optimizer, generator and counters."""
         state = State({}, {"init": state_of(self._rng), "nonfinite_losses": self.nonfinite_losses})
         arrays = {name: p.detach().numpy().copy() for name, p in self.model.named_parameters()}
-        state.include("model", State(dict(arrays), {"labels": self.head.labels}))
+        state.include("model", State(dict(arrays), {"labels": list(self.head.labels)}))
         return state.include("optimizer", self.optimizer.state())
 
     def load_state(self, state: State) -> None:
