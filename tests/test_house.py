@@ -100,7 +100,9 @@ def test_methods_do_not_import_each_other() -> None:
 
 def test_tab_shows_the_public_names() -> None:
     assert set(ocgl.__all__) <= set(dir(ocgl))
-    assert all(name in ocgl.__all__ or name.startswith("__") for name in dir(ocgl))
+    rooms = {name for name in dir(ocgl) if name not in ocgl.__all__ and not name.startswith("__")}
+    assert rooms == {path.stem for path in Path(ocgl.__file__).parent.iterdir() if path.stem in rooms}
+    assert issubclass(ocgl.errors.ConfigError, ValueError) and "strategies" in rooms
     for name in ocgl.__all__:
         assert getattr(ocgl, name).__doc__
 

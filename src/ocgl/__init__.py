@@ -39,6 +39,12 @@ _HOME = {
     "make_stream": "streams",
 }
 
+_ROOMS = (
+    "buffers", "datasets", "errors", "evaluation", "experiments", "graph", "nn", "reporting", "strategies", "streams",
+    "testing",
+)  # fmt: skip
+"""Subpackages, importable as attributes."""
+
 __all__ = [
     "Arrival", "Batch", "CachedPredictor", "Cost", "Evaluator", "Graph", "GraphStore", "Labels", "Learner",
     "NeighborSampling", "Neighborhood", "RunResult", "Strategy", "Stream", "StreamConfig", "class_stream", "evaluate",
@@ -50,8 +56,10 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: `import ocgl` itself takes no time."""
     if name in _HOME:
         return getattr(import_module(f"ocgl.{_HOME[name]}"), name)
+    if name in _ROOMS:
+        return import_module(f"ocgl.{name}")
     raise AttributeError(f"module 'ocgl' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*__all__, *_ROOMS, "__version__"])

@@ -9,7 +9,7 @@ import pytest
 
 import ocgl
 from ocgl.cli import main
-from ocgl.errors import ConfigError, ResumeError, StreamError
+from ocgl.errors import ConfigError, DatasetError, ResumeError, StreamError
 from ocgl.experiments import Progress
 from ocgl.experiments.results import parse_run
 from ocgl.strategies import ER, Linear
@@ -102,3 +102,19 @@ def test_wrong_options_have_names() -> None:
     for wrong in ({"lrr": 1}, {"profile": "papr"}, {"stream": "clas"}, {"every": 0}):
         with pytest.raises(ConfigError):
             ocgl.evaluate("bare", "digits", **wrong)
+
+
+def test_wrong_kinds_of_arguments_have_names() -> None:
+    with pytest.raises(ConfigError, match=r"ER\(\) instead of the class"):
+        ocgl.evaluate(ER, "digits")  # type: ignore[arg-type]
+    with pytest.raises(DatasetError, match="from_pyg"):
+        ocgl.evaluate("er", object())  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="buffer: a strategy object"):
+        ocgl.evaluate(ER(), "digits", buffer="10%")
+
+
+def test_a_forgotten_decorator_or_name_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("from ocgl.strategies import Bare\nclass Mine(Bare):\n    weight: float = 1.0\n")
+    with pytest.raises(ConfigError, match="weight is no hyperparameter yet: put @strategy above the class"):
+        ocgl.make_strategy(f"{file}:Mine")

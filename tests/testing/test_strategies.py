@@ -59,6 +59,14 @@ class ForgetsItsState(Bare):
         self.head.weight.data *= 1 - 0.01 * self.past_batches
 
 @strategy
+class KeepsAnUnsavedPart(Bare):
+    def after_batch(self, examples, batch):
+        self.shift = getattr(self, "shift", 0) + 1
+
+    def scores(self, neighborhood):
+        return super().scores(neighborhood) * (1 + getattr(self, "shift", 0))
+
+@strategy
 class SharesItsState(Bare):
     def state(self):
         state = super().state()
@@ -96,6 +104,7 @@ SHOULD_FAIL = {
     "UsesGlobalRandomness": "same_seed_same_result",
     "UsesNumpyRandomness": "same_seed_same_result",
     "ForgetsItsState": "loaded_state_continues_bit_equal",
+    "KeepsAnUnsavedPart": "loaded_state_continues_bit_equal",
     "SharesItsState": "state_is_a_copy",
     "ReadsTheStoreUnseen": "updates_stay_within_the_bound",
     "NeedsTheEdges": "cached_sums_give_the_same_predictions",

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from ocgl.cli.common import DataRoot, app, console
@@ -121,6 +122,8 @@ def check(
             check_strategy(lambda: make_strategy(strategy, seed=3, **values), small_graph())
             verdict = "[green]holds[/green]"
         except ContractError as error:
-            verdict, failed = f"[red]fails[/red]: {error}", failed + 1
+            verdict, failed = f"[red]fails[/red]: {escape(str(error))}", failed + 1
+        except Exception as error:  # a strategy may raise anything; the other checks run all the same
+            verdict, failed = f"[red]raises[/red] {escape(repr(error))}", failed + 1
         console.print(f"{check_strategy.__name__.replace('_', ' '):45}{verdict}", soft_wrap=True)
     raise typer.Exit(1 if failed else 0)

@@ -116,7 +116,10 @@ def results(
     elif form == "csv":
         typer.echo("\n".join([",".join(COLUMNS), *(",".join(_cell(row[c]) for c in COLUMNS) for row in rows)]))
     elif form == "table":
-        columns = [column for column in COLUMNS if any(row[column] is not None for row in rows)]
+        differing = [c for c in COLUMNS if len({row[c] for row in rows}) > 1 or (c in ("id", "AAP", "AP") and rows)]
+        columns = [column for column in differing if any(row[column] is not None for row in rows)]
+        common = {c: rows[0][c] for c in COLUMNS if rows and c not in columns and rows[0][c] is not None}
+        console.print(", ".join(f"{column} {_cell(value)}" for column, value in common.items()), highlight=False)
         table = Table(*columns, box=None)
         for row in rows:
             table.add_row(*(_cell(row[column]) for column in columns))
@@ -137,7 +140,7 @@ def verify(
     workers: Annotated[int, typer.Option(help="Worker processes, one thread each.")] = os.cpu_count() or 1,
     data_root: DataRoot = None,
 ) -> None:
-    """Re-run a sample of stored results and check that they are bit-equal."""
+    """Re-run a sample of the results that another version of the code has left, and check that they are bit-equal."""
     from ocgl.experiments import verify as checking
     from ocgl.experiments.executors import LocalExecutor
     from ocgl.experiments.result_store import ResultStore
@@ -154,7 +157,7 @@ def verify(
                 f"{' '.join(verdict.group)}: {count} of {len(verdict.stored)} re-run, {verdict_text}", soft_wrap=True
             )
     if not verdicts:
-        console.print("nothing to check: all stored results are of the current code")
+        console.print("nothing to check: the current code has computed, or adopted, a result for every stored one")
     if adopt:
         console.print(f"{checking.adopt(folder, verdicts, data_root)} results are now marked as valid for this version")
     raise typer.Exit(0 if all(verdict.holds for verdict in verdicts) else 1)
@@ -197,13 +200,16 @@ def reproduce(
 ) -> None:
     """Re-run a stored run and check that it is bit-equal."""
     from ocgl.experiments import ResultStore, RunResult, make_experiment, stream_of
-    from ocgl.experiments.results import bit_equal
+    from ocgl.experiments.results import differences
 
     stored = ResultStore(folder).get(run_id)
     if not isinstance(stored, RunResult):
         raise ConfigError(f"{stored.id} is a {stored.kind}, not a run; `ocgl results` lists the runs")
     with console.status("running"):
         again = make_experiment(stored.config, stream_of(stored.config, data_root)).finish()
-    equal = bit_equal(again, stored)
+    different = differences(again, stored)
+    for name, (now, before) in different.items():
+        console.print(f"{name}: {now}, stored {before}", highlight=False, markup=False, soft_wrap=True)
+    equal = not different
     console.print(f"{stored.id} ({stored.strategy} on {stored.dataset}): {'bit-equal' if equal else 'DIFFERENT'}")
     raise typer.Exit(0 if equal else 1)

@@ -178,4 +178,4 @@ def _part_of(key: str, kind: type[Strategy]) -> str | None:
         return "stream"
     if key in GENERAL:
         return None
-    raise UnknownNameError("key", key, [*known, *streams, *GENERAL])
+    raise UnknownNameError(f"key for {kind.name}", key, [*known, *streams, *GENERAL])

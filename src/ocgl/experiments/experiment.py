@@ -130,7 +130,7 @@ class Experiment:
             dataset=config.dataset,
             stream=config.stream.kind,
             strategy=config.strategy,
-            title=strategy.title,
+            title=strategy.title or strategy.name,
             profile=config.profile,
             seed=config.seed,
             setting="main",

@@ -112,7 +112,8 @@ class RunResult(_Result):
 
     Attributes:
         AP: mean over tasks of the performance on test nodes after the last batch.
-        AF: mean over the T - 1 earlier tasks of what was lost; `AF_T` divides by T, as the published tables do.
+        AF: mean over the T - 1 earlier tasks of the performance at the end minus that right after the task; negative
+            means forgotten. `AF_T` divides the same sum by T, as the published tables do.
         AAP: mean over batches of the mean over tasks of the performance on validation nodes so far.
         prequential: accuracy on training nodes, predicted before they were learned.
         matrix: row i has the performance on the test nodes of each task after task i.
@@ -234,20 +235,22 @@ UNCOMPARED = frozenset(
 """Keys that may differ between results that are otherwise bit-equal: names, clocks, memory, words."""
 
 
-def bit_equal(first: RunResult, second: RunResult) -> bool:
-    """Return whether two runs have equal scores, costs and configs, to the bit.
+def differences(first: RunResult, second: RunResult) -> dict[str, tuple[Any, Any]]:
+    """Return the scores, costs and options in which two runs differ, to the bit, each with both values.
 
     A figure that one of them has not measured (prequential accuracy of an older result) is not compared.
     """
     pair = [result.model_dump(exclude=set(UNCOMPARED)) for result in (first, second)]
-    for dumped in pair:
-        dumped["prequential"] = (dumped["prequential"], dumped["evaluation"].pop("prequential_labels"))
-    unmeasured = any(None in dumped["prequential"] for dumped in pair)
-    if unmeasured:
-        counted = [dumped.pop("prequential")[0] for dumped in pair]
-        if None not in counted and counted[0] != counted[1]:
-            return False
-    return pair[0] == pair[1]
+    labels = [dumped["evaluation"].pop("prequential_labels") for dumped in pair]
+    if None in [dumped["prequential"] for dumped in pair] or (None not in labels and labels[0] != labels[1]):
+        for dumped in pair:
+            dumped.pop("prequential")
+    return {name: (pair[0][name], pair[1][name]) for name in pair[0] if pair[0][name] != pair[1][name]}
+
+
+def bit_equal(first: RunResult, second: RunResult) -> bool:
+    """Return whether two runs have equal scores, costs and configs, to the bit."""
+    return not differences(first, second)
 
 
 def same_code(results: Iterable[RunResult], current: Json) -> list[RunResult]:

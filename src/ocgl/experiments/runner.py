@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ocgl.datasets import load_dataset
-from ocgl.errors import ConfigError, StreamError
+from ocgl.errors import ConfigError, DatasetError, StreamError
 from ocgl.experiments.config import RunConfig, configure, validated
 from ocgl.experiments.experiment import Callback, Experiment
 from ocgl.experiments.offline import OfflineExperiment
@@ -155,6 +155,11 @@ def _config_of(
     data_root: Path | None,
 ) -> tuple[RunConfig, Stream]:
     """Return the config of a run and its stream."""
+    if isinstance(strategy, type):
+        raise ConfigError(f"evaluate takes a strategy object: write {strategy.__name__}() instead of the class")
+    if not isinstance(data, str | PathLike | Graph | Stream):
+        hint = "from_pyg(data) makes a graph of torch_geometric's Data"
+        raise DatasetError(f"a dataset is a name, a path, a graph or a stream, not a {type(data).__name__}; {hint}")
     prepared = data if isinstance(data, Stream) else None
     if prepared is not None:
         clash = [*(["stream"] if kind is not None else []), *sorted(StreamConfig.model_fields.keys() & options.keys())]
@@ -179,7 +184,8 @@ def _config_of(
 def _config_of_object(strategy: Strategy, dataset: str, kind: str, fixed: Json, run: Json, options: Json) -> RunConfig:
     """Describe a run of a strategy object; its seed and its hyperparameters are its own."""
     values = strategy.hyperparameters()
-    given = {name for name, value in fixed.items() if value is not None} | (values.keys() & options.keys())
+    given = {name for name, value in fixed.items() if value is not None}
+    given |= {*values, "buffer", "buffer_base"} & options.keys()
     if given:
         raise ConfigError(f"{', '.join(sorted(given))}: a strategy object has its seed and hyperparameters already")
     name = spec_of(strategy)

@@ -174,7 +174,7 @@ def _facts(benches: list[Bench]) -> Json:
         "datasets": sorted({bench.key.dataset for bench in benches}),
         "methods": sorted({run.strategy for run in runs}),
         "seeds": sorted({len(entry.runs) for bench in benches for entry in bench.entries}),
-        "revisions": sorted({str(run.revision)[:12] for run in runs}),
+        "revisions": sorted({run.revision[:12] if run.revision else "unknown revision" for run in runs}),
         "versions": sorted({", ".join(f"{k} {v}" for k, v in sorted(run.versions.items())) for run in runs}),
         "hours": sum(run.learn_seconds + run.evaluate_seconds for run in runs) / 3600,
     }

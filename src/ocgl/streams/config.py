@@ -9,7 +9,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class StreamConfig(BaseModel):
-    """Options of a stream (section 1 of the protocol). All random choices depend on `stream_seed` alone.
+    """Options of a stream. All random choices depend on `stream_seed` alone.
 
     Args:
         kind: class-, time-, domain- or task-incremental, `blurry` (class-incremental, with the fraction `blurry_share`

@@ -147,6 +147,9 @@ def clone_is_independent(make: Make, graph: Graph) -> None:
     before = learner.strategy.state()
     clone = learner.strategy.clone()
     require(same(before, clone.state()), "a clone differs from the original")
+    require(
+        same_answers(learner.strategy, clone, learner), "a clone predicts otherwise: part of its state is not saved"
+    )
     for batch in islice(batches(Learner(make()), stream), 6):
         learner.strategy.learn(batch)
     require(same(before, clone.state()), "a clone changes when the original learns")
@@ -163,6 +166,19 @@ def loaded_state_continues_bit_equal(make: Make, graph: Graph) -> None:
         elif number > 7:
             resumed.learn(batch)
     require(same(original.state(), resumed.state()), "learns differently after a saved state is loaded")
+    learner = taught(make(), class_stream(graph))
+    fresh = make()
+    fresh.load_state(learner.strategy.state())
+    failure = "predicts differently after a saved state is loaded: part of its state is not saved"
+    require(same_answers(learner.strategy, fresh, learner), failure)
+
+
+def same_answers(first: Strategy, second: Strategy, learner: Learner) -> bool:
+    """Return whether two strategies know the same classes and give the same scores for nodes of a store."""
+    neighborhood = learner.store.sample(learner.store.ids, first.sampling, 0)
+    if not np.array_equal(first.labels, second.labels):
+        return False
+    return np.array_equal(first.scores(neighborhood), second.scores(neighborhood), equal_nan=True)
 
 
 def state_is_a_copy(make: Make, graph: Graph) -> None:

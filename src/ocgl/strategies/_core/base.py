@@ -72,9 +72,9 @@ class Strategy(ABC):
 
     name: ClassVar[str]
     """The name on the command line."""
-    title: ClassVar[str]
-    """The name in tables, as the method's paper writes it."""
-    reference: ClassVar[str]
+    title: ClassVar[str] = ""
+    """The name in tables, as the method's paper writes it; the name if empty."""
+    reference: ClassVar[str] = ""
     """Authors, title and year of the paper."""
     idea: ClassVar[str] = ""
     """What the method does, in one line."""

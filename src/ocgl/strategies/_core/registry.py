@@ -142,4 +142,11 @@ def _module(file: Path) -> ModuleType:
 def _checked(found: Any, name: str) -> type[Strategy]:
     if not (isinstance(found, type) and issubclass(found, Strategy)):
         raise ConfigError(f"{name} is no subclass of ocgl.Strategy")
+    if not hasattr(found, "name"):
+        raise ConfigError(f'{name} has no name: add `name: ClassVar[str] = "..."` to the class')
+    hints = vars(found).get("__annotations__", {})
+    plain = {key for key, hint in hints.items() if "ClassVar" not in str(hint) and not key.startswith("_")}
+    missing = sorted(plain - {field.name for field in fields(found)})
+    if missing:
+        raise ConfigError(f"{name}: {', '.join(missing)} is no hyperparameter yet: put @strategy above the class")
     return found
