@@ -74,12 +74,11 @@ def run(
         elif dataset is None or strategy is None:
             raise ConfigError("give --dataset and --strategy, or --resume FOLDER")
         else:
-            values: Json = dict(map(parse_override, overrides or ()))
             options: Json = {"eval_cap": eval_cap} if eval_cap is not None else {}
-            options |= {"prequential": prequential, "device": device} | values
-            config = configure(dataset, strategy, stream, profile, seed, values, eval_every=eval_every)
+            options |= {"prequential": prequential, "device": device} | dict(map(parse_override, overrides or ()))
             logs = [loggers.make_logger(text) for text in log or ()]
             for logger in logs:
+                config = configure(dataset, strategy, stream, profile, seed, options, eval_every=eval_every)
                 logger.begin(loggers.title_of(config), loggers.options_of(config))
             with progress_bar(console) as bar:
                 result = evaluate(

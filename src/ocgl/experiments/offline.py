@@ -2,18 +2,15 @@
 
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 
-from ocgl.experiments.config import RunConfig
-from ocgl.experiments.experiment import Callback, Experiment, Prequential, Progress
+from ocgl.experiments.experiment import Callback, Experiment, Progress
 from ocgl.experiments.results import RunResult
 from ocgl.graph import GraphStore
 from ocgl.rng import generator
-from ocgl.strategies import CachedPredictor, Learner, Strategy
+from ocgl.strategies import CachedPredictor, Learner
 from ocgl.strategies.joint import Joint
-from ocgl.streams import Stream
 from ocgl.types import IntArray
 
 
@@ -24,19 +21,17 @@ class OfflineExperiment(Experiment):
     arrived by the end of task k.
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        stream: Stream,
-        strategy: Strategy | None = None,
-        test: bool = True,
-        folder: Path | None = None,
-        prequential: Prequential | None = None,
-    ) -> None:
-        super().__init__(config, stream, strategy, test, folder, prequential)
+    @property
+    def joint(self) -> Joint:
+        """The strategy, with its options for offline training."""
         assert isinstance(self.strategy, Joint)
-        self.joint = self.strategy
-        self._ends = stream.ends.tolist() if self.joint.curve else [int(stream.ends[-1])]
+        return self.strategy
+
+    @property
+    def _ends(self) -> list[int]:
+        """The steps at which a network is trained: the end of each task, or of the last only."""
+        ends: list[int] = self.stream.ends.tolist()
+        return ends if self.joint.curve else ends[-1:]
 
     def step(self) -> Progress:
         """Go to the end of the next task and train there from scratch."""

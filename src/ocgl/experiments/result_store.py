@@ -94,7 +94,7 @@ class ResultStore:
         import polars as pl
 
         everything = [result for result in self if result.id not in without]
-        texts = [json.dumps(result.dump()) for result in everything]
+        texts = [json.dumps(json.loads(self._text(result.id))) for result in everything]  # as written, of any schema
         curves = [(result.id, self.curves(result.id)) for result in everything if isinstance(result, RunResult)]
         frames = [frame.with_columns(pl.lit(name).alias("id")) for name, frame in curves]
         if frames:
@@ -124,9 +124,11 @@ class ResultStore:
         return [row for row in found if all(str(row[key]) == value for key, value in wanted.items())]
 
     def _read(self, name: str) -> AnyResult:
+        return parse_result(self._text(name), str(self.folder / name)).model_copy(update={"id": name})
+
+    def _text(self, name: str) -> str:
         path = self.folder / name / RESULT
-        text = path.read_text() if path.is_file() else self._pack()[name]
-        return parse_result(text, str(path)).model_copy(update={"id": name})
+        return path.read_text() if path.is_file() else self._pack()[name]
 
     def _pack(self) -> dict[str, str]:
         if self._packed is None:

@@ -18,10 +18,8 @@ from ocgl.experiments.run_directory import write_curves
 from ocgl.experiments.runner import make_experiment
 from ocgl.experiments.tuning import (
     GRIDS,
-    RUNGS,
     Configuration,
-    best,
-    best_third,
+    Selector,
     configurations,
     score,
     tune_tasks,
@@ -209,52 +207,6 @@ def tuning_score(config: RunConfig, data_root: Path | None, share: float = 1.0) 
     return score(config, shared(config, data_root, prefix=True), share)
 
 
-class _Selector:
-    """The trials of one group: all configurations over the prefix, or fewer and fewer over more and more of it."""
-
-    def __init__(self, sweep: Sweep, group: Group) -> None:
-        self.kind = find(group.strategy)
-        self.grid = sweep.grid(group)
-        self.left = list(dict.fromkeys(map(self._canonical, self.grid)))
-        self.rungs = list(RUNGS) if sweep.halving and not self.kind.offline else [1.0]
-        self.scores: dict[Configuration, float] = {}
-        self.names: list[str] = []
-        self.reached: dict[Configuration, tuple[float, float]] = {}
-
-    def _canonical(self, configuration: Json) -> Configuration:
-        return tuple(self.kind.canonical_config(configuration).items())
-
-    @property
-    def planned(self) -> int:
-        total, count = 0, len(self.left)
-        for _ in self.rungs:
-            total, count = total + count, -(-count // 3)
-        return total
-
-    def take(self, configuration: Configuration, value: float, name: str) -> bool:
-        """Record a score; return whether it was the last that this rung waited for."""
-        self.scores[configuration] = value
-        self.reached[configuration] = (self.rungs[0], value)
-        self.names.append(name)
-        return len(self.scores) == len(self.left)
-
-    def climb(self) -> bool:
-        """Go to the next rung with the best third, if there is one."""
-        if len(self.rungs) == 1:
-            return False
-        in_order = {configuration: self.scores[configuration] for configuration in self.left}
-        self.rungs, self.left, self.scores = self.rungs[1:], best_third(in_order), {}
-        return True
-
-    def table(self) -> list[tuple[Json, float, float]]:
-        """List every configuration of the grid with its score and the share of the prefix it was run over."""
-        rows = [(configuration, *self.reached[self._canonical(configuration)]) for configuration in self.grid]
-        return [(configuration, value, share) for configuration, share, value in rows]
-
-    def chosen(self) -> tuple[Json, float]:
-        return best([(configuration, value) for configuration, value, share in self.table() if share == 1.0])
-
-
 class _SweepRunner:
     """Submits, waits, and follows up: when all trials of a group are in, its runs begin."""
 
@@ -263,12 +215,14 @@ class _SweepRunner:
         self.results = ResultStore(sweep.out)
         self.status = SweepStatus()
         self.open: dict[Future[str], tuple[Group, Configuration | None]] = {}
-        self.selectors: dict[Group, _Selector] = {}
+        self.selectors: dict[Group, Selector] = {}
 
     def begin(self) -> None:
         groups = sorted(self.sweep.groups(), key=lambda group: not find(group.strategy).offline)  # the longest first
         for group in groups:
-            selector = self.selectors[group] = _Selector(self.sweep, group)
+            selector = self.selectors[group] = Selector(
+                find(group.strategy), self.sweep.grid(group), self.sweep.halving
+            )
             self.status.groups[group] = GroupStatus(selector.planned, seeds=self.sweep.seeds)
             self.status.planned += selector.planned + self.sweep.seeds
             self._try_all(group)
@@ -329,7 +283,7 @@ class _SweepRunner:
             else:
                 self._choose(group, selector)
 
-    def _choose(self, group: Group, selector: _Selector) -> None:
+    def _choose(self, group: Group, selector: Selector) -> None:
         configuration, value = selector.chosen()
         selection = Selection(
             configurations=len(selector.grid),

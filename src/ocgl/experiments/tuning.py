@@ -7,6 +7,7 @@ from typing import Any
 
 from ocgl.experiments.config import RunConfig
 from ocgl.experiments.experiment import Experiment
+from ocgl.strategies import Strategy
 from ocgl.streams import Stream
 from ocgl.types import Json
 
@@ -78,3 +79,57 @@ def coarse(grid: Grid) -> Grid:
 
 GRIDS: dict[str, Callable[[Grid], Grid]] = {"paper": lambda grid: grid, "coarse": coarse}
 """Search spaces by name: as in the paper, or thinned out."""
+
+
+class Selector:
+    """Selects one configuration: all run over the whole prefix, or, with halving, ever fewer over more of it.
+
+    Args:
+        kind: class of the strategy.
+        grid: the configurations, in the order in which ties are broken.
+        halving: drop two thirds of the configurations after a part of the prefix. An offline bound has no prefix.
+    """
+
+    def __init__(self, kind: type[Strategy], grid: list[Json], halving: bool) -> None:
+        self.kind = kind
+        self.grid = grid
+        self.left = list(dict.fromkeys(map(self._canonical, self.grid)))
+        self.rungs = list(RUNGS) if halving and not self.kind.offline else [1.0]
+        self.scores: dict[Configuration, float] = {}
+        self.names: list[str] = []
+        self.reached: dict[Configuration, tuple[float, float]] = {}
+
+    def _canonical(self, configuration: Json) -> Configuration:
+        return tuple(self.kind.canonical_config(configuration).items())
+
+    @property
+    def planned(self) -> int:
+        """Number of trials in all."""
+        total, count = 0, len(self.left)
+        for _ in self.rungs:
+            total, count = total + count, -(-count // 3)
+        return total
+
+    def take(self, configuration: Configuration, value: float, name: str) -> bool:
+        """Record a score; return whether it was the last that this rung waited for."""
+        self.scores[configuration] = value
+        self.reached[configuration] = (self.rungs[0], value)
+        self.names.append(name)
+        return len(self.scores) == len(self.left)
+
+    def climb(self) -> bool:
+        """Go to the next rung with the best third, if there is one."""
+        if len(self.rungs) == 1:
+            return False
+        in_order = {configuration: self.scores[configuration] for configuration in self.left}
+        self.rungs, self.left, self.scores = self.rungs[1:], best_third(in_order), {}
+        return True
+
+    def table(self) -> list[tuple[Json, float, float]]:
+        """List every configuration of the grid with its score and the share of the prefix it was run over."""
+        rows = [(configuration, *self.reached[self._canonical(configuration)]) for configuration in self.grid]
+        return [(configuration, value, share) for configuration, share, value in rows]
+
+    def chosen(self) -> tuple[Json, float]:
+        """Return the best configuration of those run over the whole prefix, with its score."""
+        return best([(configuration, value) for configuration, value, share in self.table() if share == 1.0])
