@@ -25,7 +25,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 # All methods on the embedded digits graph, three seeds, coarse grids: under three minutes on two cores.
 run: setup
 	$(BIN)/ocgl bench digits --grids coarse --seeds 3 --out runs/digits
-	$(BIN)/ocgl report runs/digits --out report.html
+	$(BIN)/ocgl report runs/digits --out report.html --expansion digits
 
 lint: setup
 	$(BIN)/ruff check .

@@ -13,8 +13,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from ocgl import evaluate
+from ocgl.code import code_hash
 from ocgl.datasets import load_dataset
-from ocgl.experiments.identity import code_hash
 from ocgl.strategies import Strategy, make_strategy
 from ocgl.streams import make_stream
 from ocgl.types import Json

@@ -44,9 +44,11 @@ def _bench(folder: Path) -> Bench:
 def _selections(bench: Bench) -> list[tuple[str, str, float]]:
     """Return the selected configuration of each closed form, with its validation AP."""
     return [
-        (entry.title, ", ".join(f"{k} {v}" for k, v in entry.choice.settings.items()), entry.choice.selection.score)
+        (entry.title, ", ".join(f"{k} {v}" for k, v in entry.choice.settings.items()), score)
         for entry in bench.entries
-        if entry.strategy in reproduce.BEYOND and entry.choice is not None
+        if entry.strategy in reproduce.BEYOND
+        and entry.choice is not None
+        and (score := entry.choice.selection.score) is not None
     ]
 
 

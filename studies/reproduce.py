@@ -12,9 +12,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 
+from ocgl.code import code_name
 from ocgl.experiments import Sweep, SweepStatus, run_sweep
 from ocgl.experiments.executors import LocalExecutor
-from ocgl.experiments.identity import code_name
 from ocgl.experiments.result_store import ResultStore
 from ocgl.experiments.results import same_code
 from ocgl.experiments.verify import verify_and_adopt

@@ -99,9 +99,9 @@ def _correlations(rows: list[Row]) -> dict[str, float]:
 
 def _near(entry: MethodRuns) -> Json | None:
     """Count the configurations that scored nearly as well as the selected one on the tuning tasks."""
-    if entry.choice is None:
+    best = None if entry.choice is None else entry.choice.selection.score
+    if entry.choice is None or best is None:
         return None
-    best = entry.choice.selection.score
     scores = [value for _, value, _ in entry.choice.table if value is not None]
     within = {points: sum(best - value <= points for value in scores) - 1 for points in NEAR}
     return {"score": best, "others": len(scores) - 1, "within": within}

@@ -93,7 +93,7 @@ def test_a_report_downloads_nothing(bench: Bench, tmp_path: Path, monkeypatch: p
         raise AssertionError("a report asked the network")
 
     monkeypatch.setattr("urllib.request.urlopen", refused)
-    found, missing = expansions_of({bench.key: configure("corafull", "bare")}, tmp_path)
+    found, missing = expansions_of({bench.key: configure("corafull", "bare")}, ["corafull"], tmp_path)
     assert not found and "corafull" in missing[0]
 
 
@@ -224,7 +224,7 @@ def test_the_identity_of_code_is_what_it_does(tmp_path: Path, file: str, old: st
     import ocgl
 
     shutil.copytree(Path(ocgl.__file__).parent, tmp_path / "ocgl", ignore=shutil.ignore_patterns("__pycache__"))
-    command = ["python", "-c", "from ocgl.experiments.identity import code_hash; print(code_hash('bare'))"]
+    command = ["python", "-c", "from ocgl.code import code_hash; print(code_hash('bare'))"]
     command[0] = shutil.which("python") or "python"
 
     def named() -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ocgl
-from ocgl.experiments.identity import file_of_strategy
+from ocgl.code import file_of_strategy
 from ocgl.strategies import Strategy, find, names
 
 ROOT = Path(__file__).parents[1]

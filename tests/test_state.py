@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ocgl.state import write_whole
+from ocgl.files import write_whole
 
 
 def test_a_write_that_fails_leaves_the_old_content_and_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,56 @@ class OcglError(Exception):
     """Base class of all errors of the package."""
 
 
+class DamagedFileError(OcglError, ValueError):
+    """A file is truncated, changed, or not what it should be. Nothing of it is used.
+
+    Args:
+        path: the file, or the whole message.
+        why: what is wrong with the file.
+    """
+
+    def __init__(self, path: object, why: str = "") -> None:
+        self.path, self.why = path, why
+        super().__init__(f"{path} cannot be used: {why}" if why else str(path))
+
+    def __reduce__(self) -> tuple[type, tuple[object, str]]:
+        return type(self), (self.path, self.why)
+
+
+class WriteError(OcglError, OSError):
+    """A file or folder cannot be written; the message says why, and what is kept.
+
+    Args:
+        path: the file or folder.
+        cause: the error of the system.
+        kept: what is there now.
+    """
+
+    def __init__(self, path: object, cause: OSError, kept: str = "nothing was written") -> None:
+        self.path, self.cause, self.kept = path, cause, kept
+        self.text = f"cannot write {path}: {cause.strerror or cause}; {kept}"
+        super().__init__(self.text)
+        self.errno = cause.errno
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __reduce__(self) -> tuple[type, tuple[object, OSError, str]]:
+        return type(self), (self.path, self.cause, self.kept)
+
+
+class FileWarning(UserWarning):
+    """A damaged file was left out, or replaced by what it should be."""
+
+
+class Interrupted(OcglError):
+    """The user, or the system, has stopped the command; the message says how to continue."""
+
+
+class UntrustedError(OcglError, PermissionError):
+    """A stored file names code or data that is not used unless the user says so (`--trust`)."""
+
+
 class GraphError(OcglError, ValueError):
     """The graph, or a request to it, is invalid."""
 
@@ -80,7 +130,7 @@ class DatasetMissingError(DatasetError, FileNotFoundError):
     """A dataset file is not on disk; the message states its URL and target folder."""
 
 
-class DatasetCorruptError(DatasetError):
+class DatasetCorruptError(DatasetError, DamagedFileError):
     """A dataset file is truncated, modified, or not in the expected format."""
 
 
@@ -112,6 +162,10 @@ class StateError(OcglError, ValueError):
     """A saved state does not match the object that loads it."""
 
 
+class StateWarning(UserWarning):
+    """A saved state fits, but comes from other code, hyperparameters or another seed."""
+
+
 class ResumeError(OcglError, RuntimeError):
     """A directory does not contain a run that can be resumed."""
 
@@ -120,8 +174,12 @@ class CacheError(DatasetError):
     """The cache of parsed graphs cannot be written."""
 
 
-class ResultError(OcglError, ValueError):
-    """A stored result cannot be read or written."""
+class ResultError(DamagedFileError):
+    """A stored result is damaged, contradicts itself, or has another format."""
+
+
+class StreamFileError(StreamError, DamagedFileError):
+    """A stream file is damaged, contradicts itself, or has another format."""
 
 
 class MissingExtraError(OcglError, ImportError):

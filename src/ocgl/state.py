@@ -1,17 +1,21 @@
 """Saved state as plain arrays and JSON, stored in one safetensors file, without pickle."""
 
-import contextlib
+import hashlib
 import json
-import os
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from ocgl.errors import StateError
+from ocgl.errors import DamagedFileError, StateError
+from ocgl.files import canonical_json, read_bytes, write_whole
 from ocgl.types import AnyArray, Json
+
+SCHEMA_VERSION = 2
+"""Version of the state files that are written and read."""
+LARGEST = 1 << 40
+"""Largest state file that is read, in bytes."""
 
 
 @dataclass
@@ -44,25 +48,57 @@ class State:
         arrays = {key.removeprefix(begin): value for key, value in self.arrays.items() if key.startswith(begin)}
         return State(arrays, self.facts[name])
 
+    def checksum(self) -> str:
+        """Return the SHA-256 of all names, types, shapes and values."""
+        facts = json.loads(json.dumps(self.facts))  # as they come back from a file
+        digest = hashlib.sha256(canonical_json([SCHEMA_VERSION, facts]))
+        for name, array in sorted(self.arrays.items()):
+            values = np.asarray(array, order="C")
+            digest.update(canonical_json([name, values.dtype.str, values.shape]))
+            digest.update(values.reshape(-1).view(np.uint8).data)
+        return digest.hexdigest()
+
     def save(self, path: Path) -> None:
-        """Write to one safetensors file, atomically."""
+        """Write to one safetensors file, atomically, with its checksum."""
         from safetensors.numpy import save
 
-        data = save({k: np.asarray(v, order="C") for k, v in self.arrays.items()}, {"facts": json.dumps(self.facts)})
-        write_whole(path, data)
+        facts = {
+            "schema_version": str(SCHEMA_VERSION),
+            "facts": json.dumps(self.facts),
+            "checksum": self.checksum(),
+        }
+        write_whole(path, save({k: np.asarray(v, order="C") for k, v in self.arrays.items()}, facts))
 
     @classmethod
     def load(cls, path: Path) -> "State":
-        """Read a file written by `save`."""
-        from safetensors import SafetensorError, safe_open
+        """Read a file written by `save`; a damaged one, or one of another version, raises `DamagedFileError`."""
+        return cls.parse(read_bytes(Path(path), LARGEST), path)
+
+    @classmethod
+    def parse(cls, data: bytes, path: object = "a state") -> "State":
+        """Read the content of a file written by `save`."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
 
         try:
-            with safe_open(path, framework="numpy") as file:
-                facts = json.loads((file.metadata() or {})["facts"])
-                arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
-        except (SafetensorError, KeyError, ValueError) as error:
-            raise StateError(f"{path} is not a saved state: {error}") from error
-        return cls(arrays, cast(Json, facts))
+            length = int.from_bytes(data[:8], "little")
+            header = json.loads(data[8 : 8 + length]).get("__metadata__", {}) if len(data) > 8 else {}
+            arrays = load(data)
+        except (SafetensorError, ValueError, AttributeError, KeyError, RecursionError, OverflowError) as error:
+            raise DamagedFileError(path, f"it is no saved state ({error})") from error
+        version = header.get("schema_version")
+        if version != str(SCHEMA_VERSION):
+            given = "no schema version" if version is None else f"schema version {str(version)[:20]}"
+            raise DamagedFileError(path, f"it has {given}; this version of ocgl reads {SCHEMA_VERSION}")
+        try:
+            facts = json.loads(header["facts"])
+            found = cls(arrays, cast(Json, facts))
+            intact = isinstance(facts, dict) and found.checksum() == header["checksum"]
+        except (KeyError, ValueError, TypeError, RecursionError) as error:
+            raise DamagedFileError(path, f"it is no saved state ({error!r})") from error
+        if not intact:
+            raise DamagedFileError(path, "its checksum is wrong: it was changed after it was written")
+        return found
 
 
 @runtime_checkable
@@ -76,31 +112,3 @@ class Stateful(Protocol):
     def load_state(self, state: State) -> None:
         """Restore a state returned by `state()`."""
         ...
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, or a crash, sees the old content or the new one and nothing between."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename in a folder durable, where the system can."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        with contextlib.suppress(OSError):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

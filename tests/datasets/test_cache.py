@@ -111,7 +111,7 @@ def test_failed_write_leaves_nothing(built: Built, cache: Path, monkeypatch: pyt
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(caching, "_swap", fail)
+    monkeypatch.setattr("ocgl.files._publish", fail)
     with pytest.raises(KeyboardInterrupt):
         get(built)
     assert list(cache.iterdir()) == []
@@ -130,7 +130,7 @@ def test_a_faster_process_keeps_its_place(built: Built, cache: Path) -> None:
     before = folder.stat().st_ino
     content = json.loads((folder / "manifest.json").read_text())
     extra = {key: content[key] for key in ("sources", "statistics")}
-    caching.write(folder, built[0].parse("corafull", built[2].parent).graph, extra)
+    caching.write(folder, lambda: built[0].parse("corafull", built[2].parent).graph, extra)
     assert only_folder(cache).stat().st_ino == before
 
 

@@ -42,7 +42,7 @@ def test_a_name_gives_the_run_of_the_command_line_to_the_bit(
     command("run", "--dataset", "digits", "--strategy", strategy, *texts, *more)
     result = ocgl.evaluate(strategy, ocgl.load_dataset("digits"), stream="class", seed=3, every=7, **options)
     assert timeless(result) == timeless(parse_run(path.read_text()))
-    assert json.loads(path.read_text()).keys() == result.dump().keys()
+    assert json.loads(path.read_text()).keys() == result.sealed().keys()
 
 
 def test_an_object_is_used_as_it_is() -> None:

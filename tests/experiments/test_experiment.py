@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ocgl.errors import ResumeError
+from ocgl.errors import DamagedFileError, ResumeError
 from ocgl.experiments import Experiment, configure, make_experiment, resume, run_config, stream_of
 from ocgl.experiments.result_store import CURVES, RESULT
 from ocgl.experiments.results import Evaluation, parse_run
@@ -241,5 +241,5 @@ def test_a_run_goes_on_where_its_store_was(tmp_path: Path) -> None:
     assert resume(tmp_path / "run", store="memory").store == "memory"
     (tmp_path / "run" / RESULT).unlink()
     (tmp_path / "run" / CONFIG).write_text("{")
-    with pytest.raises(ResumeError, match="cannot be read"):
+    with pytest.raises(DamagedFileError, match=r"config\.json cannot be used"):
         resume(tmp_path / "run")

@@ -10,7 +10,7 @@ from ocgl.experiments import configure, make_experiment, stream_of
 from ocgl.experiments.loggers import FIGURES, Logger, final, follow, log_stored, make_logger, options_of, title_of
 from ocgl.experiments.result_store import ResultStore
 from ocgl.experiments.results import RunResult
-from ocgl.experiments.run_directory import write_curves
+from ocgl.experiments.run_directory import curves_of
 from ocgl.types import Json
 from tests.helpers import options
 
@@ -87,7 +87,7 @@ def test_a_stored_run_is_logged_as_it_was(tmp_path: Path) -> None:
     run = make_experiment(CONFIG, stream_of(CONFIG))
     results = ResultStore(tmp_path)
     result = run.finish().model_copy(update={"id": "abc"})
-    results.put(result, partial(write_curves, run))
+    results.put(result, curves_of(run))
     heard = Heard()
     log_stored(heard, results, result)
     assert heard.name == f"{NAME}-abc" and heard.steps == list(range(1, 11))

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 import ocgl
+from ocgl.code import code_hash, code_of, file_of_strategy
 from ocgl.errors import ConfigError, ResultError, UnknownNameError
 from ocgl.experiments import configure, make_experiment, stream_of
 from ocgl.experiments.executors import LocalExecutor, cluster_executor
-from ocgl.experiments.identity import code_hash, code_of, file_of_strategy, run_id
+from ocgl.experiments.identity import run_id
 from ocgl.experiments.result_store import RESULT, ResultStore
 from ocgl.experiments.results import ChoiceResult, RunResult, bit_equal, parse_run
 from ocgl.experiments.sweep import SETTINGS, Sweep, finished, run_sweep
@@ -191,7 +192,7 @@ def test_results_are_found_listed_and_compared(reference: Sweep) -> None:
     again = make_experiment(config, stream_of(config)).finish()
     assert bit_equal(again, stored)
     assert not bit_equal(again.model_copy(update={"AP": scored(again, "AP") + 1e-9}), stored)
-    with pytest.raises(ConfigError, match="0 runs"):
+    with pytest.raises(ConfigError, match="0 results"):
         results.get("nothing")
 
 
@@ -210,7 +211,7 @@ def test_results_of_the_first_schema_are_read_and_compared(reference: Sweep) -> 
     assert parse_run(rare).prequential is None
     with pytest.raises(ResultError, match="schema version 99"):
         parse_run(older | {"schema_version": 99})
-    with pytest.raises(ResultError, match="cannot be read"):
+    with pytest.raises(ResultError, match="cannot be used"):
         parse_run("{")
 
 
@@ -250,7 +251,8 @@ def test_a_pack_holds_the_same_and_is_continued(reference: Sweep, tmp_path: Path
     shutil.copytree(reference.out, tmp_path / "p")
     packed, loose = ResultStore(tmp_path / "p"), ResultStore(reference.out)
     packed.pack()
-    assert sorted(path.name for path in packed.folder.iterdir()) == ["packed-curves.parquet", "packed.parquet"]
+    names = ["packed-curves.parquet", "packed.json", "packed.parquet"]
+    assert sorted(path.name for path in packed.folder.iterdir()) == names
     assert list(ResultStore(packed.folder)) == list(loose)
     for row in loose.rows():
         assert packed.curves(row["id"]).equals(loose.curves(row["id"]))

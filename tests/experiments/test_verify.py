@@ -9,6 +9,7 @@ from ocgl.experiments.result_store import RESULT, ResultStore
 from ocgl.experiments.results import ChoiceResult, Origin
 from ocgl.experiments.sweep import Sweep, finished, run_sweep
 from ocgl.experiments.verify import Verdict, adopt, verify
+from ocgl.files import sealed
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def folder(older: Path, tmp_path: Path) -> Path:
 
 def verdicts(folder: Path, each: int = 1) -> list[Verdict]:
     with ThreadPoolExecutor(1) as pool:
-        return list(verify(folder, pool, each))
+        return list(verify(ResultStore(folder), pool, each, current=False))
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -47,7 +48,7 @@ def test_what_is_equal_is_adopted_and_says_why(folder: Path, packed: bool) -> No
     found = verdicts(folder)
     assert [len(verdict.equal) for verdict in found] == [1, 1] and all(verdict.holds for verdict in found)
     count = sum(not isinstance(r, ChoiceResult) for r in ResultStore(folder))
-    assert adopt(folder, found) == count
+    assert adopt(ResultStore(folder), found) == count
     with ThreadPoolExecutor(1) as pool:
         status = run_sweep(swept(folder), pool)
     assert status.reused == status.done == count
@@ -65,7 +66,7 @@ def test_what_is_equal_is_adopted_and_says_why(folder: Path, packed: bool) -> No
 
 def changed(folder: Path, name: str, **values: object) -> None:
     path = folder / name / RESULT
-    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    path.write_text(json.dumps(sealed(json.loads(path.read_text()) | values)))
 
 
 def test_each_version_of_the_code_is_verified_by_itself(folder: Path) -> None:
@@ -82,5 +83,5 @@ def test_what_differs_in_the_last_bit_is_told_and_left(folder: Path) -> None:
     found = verdicts(folder, each=2)
     (runs,) = [verdict for verdict in found if verdict.group[0] == "run"]
     assert set(runs.different) == names and not runs.holds
-    adopt(folder, found)
+    adopt(ResultStore(folder), found)
     assert {run.id for run in ResultStore(folder).runs} == names

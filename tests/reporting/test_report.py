@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ocgl.code import code_name
 from ocgl.errors import ConfigError
 from ocgl.experiments import configure
 from ocgl.experiments.executors import LocalExecutor
 from ocgl.experiments.expansion import Expansion, expansions_of
-from ocgl.experiments.identity import code_name
 from ocgl.experiments.result_store import ResultStore
 from ocgl.experiments.results import same_code
 from ocgl.experiments.sweep import Sweep, run_sweep
+from ocgl.files import sealed
 from ocgl.reporting.collect import Bench, Key, collect
 from ocgl.reporting.export import write_export
 from ocgl.reporting.methods import COLORED, color, title_of
@@ -81,8 +82,12 @@ def test_runs_of_other_code_are_not_averaged_with_the_present_ones(folder: Path,
             for copy in range(3):  # old ones are more in number
                 name = f"{copy}{old['id'][1:]}0"
                 (tmp_path / "mixed" / name).mkdir()
-                changed = old | {"id": name, "code": "old", "AP": 1.0, "seed": old["seed"] + 10 * copy}
-                (tmp_path / "mixed" / name / "result.json").write_text(json.dumps(changed))
+                seed = old["seed"] + 10 * copy
+                matrix = [*old["matrix"][:-1], [1.0] * 5]
+                changed = old | {"id": name, "code": "old", "AP": 1.0, "AF": None, "AF_T": None, "matrix": matrix}
+                changed |= {"seed": seed, "config": old["config"] | {"seed": seed}}
+                (tmp_path / "mixed" / name / "result.json").write_text(json.dumps(sealed(changed)))
+                shutil.copy(path.parent / "anytime.parquet", tmp_path / "mixed" / name)
     (bench,) = collect([tmp_path / "mixed"])
     runs = list(ResultStore(tmp_path / "mixed").runs)
     current = {name: code_name(name) for name in names()}
@@ -149,7 +154,7 @@ def test_ranks_are_over_streams_and_take_methods_with_several_seeds_only(bench: 
 
 
 def expansions(bench: Bench) -> dict[Key, Expansion]:
-    return expansions_of({bench.key: bench.entries[0].runs[0].config}, None)[0]
+    return expansions_of({bench.key: bench.entries[0].runs[0].config}, ["digits"], None)[0]
 
 
 def test_export_writes_tables_and_figures(bench: Bench, tmp_path: Path) -> None:
@@ -161,7 +166,7 @@ def test_export_writes_tables_and_figures(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_data_that_is_not_there_is_told_and_the_page_is_written_without(tmp_path: Path) -> None:
-    found, missing = expansions_of({"a": configure("corafull", "bare")}, tmp_path)
+    found, missing = expansions_of({"a": configure("corafull", "bare")}, ["corafull"], tmp_path)
     assert found == {} and "corafull" in missing[0]
 
 

@@ -70,7 +70,7 @@ def test_one_new_file_is_found_everywhere(package: Path) -> None:
     quick = ["--set", "batch_size=120", "--set", "fanout=2", "--set", "hidden=8", "--seeds", "2", "--workers", "1"]
     table = run(package, "-m", "ocgl", "bench", "digits", "--out", "r", "--strategies", "halved-loss,bare", *quick)
     assert "halved-loss 2, bare 8" in table  # configurations of its own grid
-    run(package, "-m", "ocgl", "report", "r", "--out", "r.html", "--no-expansion")
+    run(package, "-m", "ocgl", "report", "r", "--out", "r.html")
     page = (package / "r.html").read_text()
     assert "Halved!" in page and "factor" in page
     rows = run(package, "-c", "from studies.strategies import table; print(table(measure=False))")

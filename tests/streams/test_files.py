@@ -44,7 +44,7 @@ def with_facts(**changes: Any) -> Callable[[Arrays], Any]:
 def test_a_change_outside_the_content_hash_is_refused(
     graph: Graph, tmp_path: Path, change: Callable[[Arrays], Any]
 ) -> None:
-    with pytest.raises(StreamError, match="was changed after it was written"):
+    with pytest.raises(StreamError, match=r"was changed after it was written|holds no stream"):
         Stream.load(edited(graph, tmp_path / "s.npz", change))
 
 
@@ -81,5 +81,5 @@ def test_what_is_no_stream_is_named(
 
 def test_a_single_array_is_no_stream(tmp_path: Path) -> None:
     np.save(tmp_path / "s.npy", np.arange(3))
-    with pytest.raises(StreamError, match="single array"):
+    with pytest.raises(StreamError, match=r"no \.npz archive"):
         Stream.load(tmp_path / "s.npy")

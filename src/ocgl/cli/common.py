@@ -1,18 +1,28 @@
-"""The Typer application, its consoles for output and errors, and options of several commands."""
+"""The Typer application, its consoles for output and errors, and what several commands share."""
 
+import signal
+from collections.abc import Iterable
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
+
+from ocgl.errors import DamagedFileError
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
+    pretty_exceptions_enable=False,
     help="Online Continual Graph Learning: train and evaluate node classifiers on growing graphs.",
 )
 console = Console()
 errors = Console(stderr=True)
+
+LEFT_OUT = 3
+"""Exit code of a command that is done, but has left out damaged files or results that need trust."""
 
 DataRoot = Annotated[
     Path | None,
@@ -22,8 +32,45 @@ Log = Annotated[
     list[str] | None,
     typer.Option(help="Also log to tensorboard:FOLDER, mlflow:ADDRESS or wandb:PROJECT; may be repeated."),
 ]
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Execute strategy files, and load or download data, that the stored results name."),
+]
 
 
 @app.callback()
 def _options() -> None:
     """Make Typer treat each command as a subcommand; the program itself has no options."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM has come."""
+
+
+def end_on_sigterm() -> None:
+    """Let SIGTERM end the program as Ctrl-C does: workers are stopped, and nothing half-written is left."""
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, end)
+
+
+def printable(text: object) -> str:
+    """Return a text without control characters, which could move the cursor or change colours of a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in str(text))
+
+
+def say(text: object, error: bool = False) -> None:
+    """Print a line as it is: no markup, no cutting."""
+    (errors if error else console).print(Text(printable(text)), soft_wrap=True)
+
+
+def say_left_out(damaged: Iterable[DamagedFileError]) -> int:
+    """Name each damaged file that was left out, and count them; return how many there are."""
+    found = list(damaged)
+    for one in found:
+        say(f"left out: {one}", error=True)
+    if found:
+        say(f"{len(found)} damaged {'file was' if len(found) == 1 else 'files were'} left out", error=True)
+    return len(found)

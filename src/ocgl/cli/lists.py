@@ -6,11 +6,13 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from ocgl.cli.common import DataRoot, app, console
-from ocgl.errors import ConfigError
+from ocgl.cli.common import DataRoot, app, console, printable, say
+from ocgl.code import is_file_spec
+from ocgl.errors import ConfigError, OcglError
+from ocgl.files import write_whole
 from ocgl.types import Json
 
 Dataset = Annotated[
@@ -43,7 +45,7 @@ def datasets(data_root: DataRoot = None) -> None:
 def expansion(
     dataset: Dataset,
     hops: Annotated[str, typer.Option(help="Numbers of hops, separated by commas.")] = "1,2",
-    fanout: Annotated[int, typer.Option(help="Most neighbours to sample per node.")] = 10,
+    fanout: Annotated[int, typer.Option(help="Most neighbours to sample per node.", min=1)] = 10,
     stream: Annotated[str, typer.Option(help="Kind of stream: class, time, domain, task, blurry or iid.")] = "class",
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Option of the stream as key=value; may be repeated.")
@@ -73,9 +75,9 @@ def expansion(
             options = {"classes_per_task": 1} | options
         found = measure(make_stream(graph, stream, **options), depths, fanout)
         figures.draw(lambda: figures.expansion(found), out)
-        found.frame().write_csv(out.with_suffix(".csv"))
+        write_whole(out.with_suffix(".csv"), found.frame().write_csv().encode())
     console.print(expansion_table(found))
-    console.print(f"figure written to [bold]{out}[/bold]", soft_wrap=True)
+    say(f"figure written to {out}")
 
 
 @app.command()
@@ -95,10 +97,10 @@ def strategies(
     for name in names():
         if grids:
             lines = [f"{key}: {', '.join(map(str, values))}" for key, values in find(name).grid.items()]
-            table.add_row(name, "\n".join(lines), str(len(configurations(find(name).grid))))
+            table.add_row(name, Text("\n".join(lines)), str(len(configurations(find(name).grid))))
         else:
             values = ", ".join(f"{key}={value}" for key, value in make_strategy(name).hyperparameters().items())
-            table.add_row(name, values, find(name).reference)
+            table.add_row(name, Text(values), Text(find(name).reference))
     console.print(table)
 
 
@@ -112,18 +114,27 @@ def check(
     """Run the checks that every strategy must pass, and list which hold."""
     from ocgl.experiments.config import parse_override
     from ocgl.strategies import make_strategy
+    from ocgl.strategies._core.user_files import located
     from ocgl.testing import CHECKS, ContractError, small_graph
 
     values = dict(map(parse_override, overrides or ()))
-    make_strategy(strategy, **values)
+    folder = Path(strategy.rpartition(":")[0]).resolve().parent if is_file_spec(strategy) else None
+    try:
+        make_strategy(strategy, **values)
+    except OcglError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{strategy} cannot be made: {located(error, folder)}") from error
     failed = 0
     for check_strategy in CHECKS:
         try:
             check_strategy(lambda: make_strategy(strategy, seed=3, **values), small_graph())
-            verdict = "[green]holds[/green]"
+            verdict, style = "holds", "green"
         except ContractError as error:
-            verdict, failed = f"[red]fails[/red]: {escape(str(error))}", failed + 1
+            verdict, style, failed = f"fails: {error}", "red", failed + 1
         except Exception as error:  # a strategy may raise anything; the other checks run all the same
-            verdict, failed = f"[red]raises[/red] {escape(repr(error))}", failed + 1
-        console.print(f"{check_strategy.__name__.replace('_', ' '):45}{verdict}", soft_wrap=True)
+            verdict, style, failed = f"raises {located(error, folder)}", "red", failed + 1
+        word, _, rest = printable(verdict).partition(" ")
+        line = Text(f"{check_strategy.__name__.replace('_', ' '):45} ").append(word, style).append(f" {rest}".rstrip())
+        console.print(line, soft_wrap=True)
     raise typer.Exit(1 if failed else 0)

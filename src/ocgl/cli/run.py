@@ -1,5 +1,6 @@
 """`ocgl run`: train and evaluate one strategy on one stream."""
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -8,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from ocgl.cli.common import DataRoot, Log, app, console
-from ocgl.errors import ConfigError, MissingExtraError
+from ocgl.cli.common import DataRoot, Log, app, console, say
+from ocgl.errors import ConfigError, Interrupted, MissingExtraError
 from ocgl.types import Json
 
 
@@ -45,8 +46,11 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Folder for config, checkpoints, curves and result.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder (an earlier --out).")] = None,
     checkpoint_every: Annotated[
-        int | None, typer.Option(help="Batches between checkpoints (default: one every 5 s).")
+        int | None, typer.Option(help="Batches between checkpoints (default: one every 5 s).", min=1)
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="With --resume: execute the strategy file that the folder names.")
+    ] = False,
     log: Log = None,
     data_root: DataRoot = None,
 ) -> None:
@@ -55,7 +59,7 @@ def run(
     from ocgl.experiments import resume as resume_run
     from ocgl.experiments.config import configure, parse_override
     from ocgl.experiments.progress import progress_bar
-    from ocgl.experiments.run_directory import make_folder, write_json
+    from ocgl.files import make_folder, write_json
     from ocgl.reporting.terminal import result_table
 
     if json_file is not None:
@@ -64,12 +68,17 @@ def run(
             raise ConfigError(f"--json {json_file} is a folder; name a file")
     with _resumable(out or resume):
         if resume is not None:
-            _refuse_other_options(ctx, {"resume", "json_file", "store", "checkpoint_every", "data_root"})
+            _refuse_other_options(ctx, {"resume", "json_file", "store", "checkpoint_every", "data_root", "trust"})
             out = resume
             storage = store if "store" in _given_options(ctx) else None
             with progress_bar(console) as bar:
                 result = resume_run(
-                    resume, callbacks=[bar], store=storage, data_root=data_root, checkpoint_every=checkpoint_every
+                    resume,
+                    callbacks=[bar],
+                    store=storage,
+                    data_root=data_root,
+                    checkpoint_every=checkpoint_every,
+                    trust=trust,
                 )
         elif dataset is None or strategy is None:
             raise ConfigError("give --dataset and --strategy, or --resume FOLDER")
@@ -98,7 +107,7 @@ def run(
             for logger in logs:
                 logger.end(loggers.final(result))
     if json_file is not None:
-        write_json(json_file, result.dump())
+        write_json(json_file, result.sealed())
     console.print(result_table(result))
     if out is not None:
         _write_page(out)
@@ -109,9 +118,9 @@ def _write_page(out: Path) -> None:
     from ocgl.reporting.run_page import write_run_page
 
     try:
-        console.print(f"page written to [bold]{write_run_page(out)}[/bold]", soft_wrap=True)
+        say(f"page written to {write_run_page(out)}")
     except MissingExtraError as error:
-        console.print(f"report.html was not written: {error}", markup=False, soft_wrap=True)
+        say(f"report.html was not written: {error}")
 
 
 def _given_options(ctx: typer.Context) -> set[str]:
@@ -133,6 +142,7 @@ def _resumable(out: Path | None) -> Iterator[None]:
     """Turn Ctrl-C into an error that says how to continue the run."""
     try:
         yield
-    except KeyboardInterrupt:
-        hint = f"; continue with: ocgl run --resume {out}" if out is not None else ""
-        raise ConfigError(f"stopped{hint}") from None
+    except KeyboardInterrupt as error:
+        kept = out is not None and (out / "config.json").exists()
+        hint = f"; continue with: ocgl run --resume {shlex.quote(str(out))}" if kept else ""
+        raise Interrupted(f"stopped{hint}") from error

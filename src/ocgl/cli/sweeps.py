@@ -1,5 +1,7 @@
 """Commands for many runs: `bench`, `results`, `verify`, `report` and `reproduce`."""
 
+import csv
+import io
 import json
 import os
 import time
@@ -8,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.live import Live
-from rich.table import Table
 
-from ocgl.cli.common import DataRoot, Log, app, console, errors
-from ocgl.errors import ConfigError
+from ocgl.cli.common import LEFT_OUT, DataRoot, Log, Trust, app, console, printable, say, say_left_out
+from ocgl.errors import ConfigError, DamagedFileError, Interrupted
 
 if TYPE_CHECKING:
     from ocgl.experiments import SweepStatus
+    from ocgl.experiments.verify import Verdict
 
 
 @app.command()
@@ -33,7 +35,7 @@ def bench(
     profile: Annotated[
         str, typer.Option(help="Aggregation: paper (plain sums) or textbook (symmetric GCN).")
     ] = "paper",
-    seeds: Annotated[int, typer.Option(help="Runs of each selected configuration, one per seed.")] = 5,
+    seeds: Annotated[int, typer.Option(help="Runs of each selected configuration, one per seed.", min=1)] = 5,
     buffers: Annotated[
         str, typer.Option(help="Buffer sizes, separated by commas, such as 1%,2%,4% (default: the dataset's largest).")
     ] = "",
@@ -46,7 +48,9 @@ def bench(
     override: Annotated[
         list[str] | None, typer.Option("--set", help="key=value for every trial and run; may be repeated.")
     ] = None,
-    workers: Annotated[int, typer.Option(help="Worker processes, one thread each.")] = os.cpu_count() or 1,
+    workers: Annotated[
+        int, typer.Option(help="Worker processes, one thread each; 0 for this process.", min=0)
+    ] = os.cpu_count() or 1,
     cluster: Annotated[str | None, typer.Option(help="Address of a dask scheduler; replaces --workers.")] = None,
     budget_minutes: Annotated[
         float | None, typer.Option(help="Stop after this many minutes; the same command continues.")
@@ -66,10 +70,11 @@ def bench(
     parts = tuple(settings.split(","))
     rest = (eval_every, dict(map(parse_override, override or ())), data_root, select_at, halving, grids)
     sweep = Sweep(dataset, chosen, out, stream, parts, profile, seeds, sizes, *rest)
-    sweep.groups()  # raises for unknown names before a logger or a worker is started
+    for group in sweep.groups():  # raises for unknown names and values before a logger or a worker is started
+        sweep.config(group, {})
     logs = [loggers.make_logger(text) for text in log or ()]
     counts = ", ".join(f"{group.strategy} {len(sweep.grid(group))}" for group in sweep.groups())
-    console.print(f"configurations per strategy: {counts}", highlight=False)
+    say(f"configurations per strategy: {counts}")
     with make_executor(workers, cluster) as pool, Live(console=console, transient=True) as live:
         begin = time.monotonic()
 
@@ -78,19 +83,26 @@ def bench(
 
         try:
             status = run_sweep(sweep, pool, show, budget_minutes)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             if isinstance(pool, LocalExecutor):
                 pool.stop()
-            raise ConfigError(f"stopped; finished results are in {out}, and the same command continues") from None
+            raise Interrupted(f"stopped; finished results are in {out}, and the same command continues") from error
+        except BaseException:
+            if isinstance(pool, LocalExecutor):
+                pool.stop()
+            raise
     for failure in status.failed:
-        errors.print(failure, markup=False)
-    runs = finished(sweep)
+        say(failure, error=True)
+    store = ResultStore(out)
+    runs = finished(sweep, store)
     for logger in logs:
         for result in runs:
-            loggers.log_stored(logger, ResultStore(out), result)
+            loggers.log_stored(logger, store, result)
     console.print(bench_table(runs))
+    left_out = say_left_out(store.damaged.values())
     if status.failed:
         raise typer.Exit(1)
+    raise typer.Exit(LEFT_OUT if left_out else 0)
 
 
 @app.command()
@@ -106,61 +118,77 @@ def results(
 ) -> None:
     """List the finished runs of a results folder."""
     from ocgl.experiments.result_store import COLUMNS, ResultStore
+    from ocgl.reporting.terminal import cell, results_table
 
+    if form not in ("table", "csv", "json"):
+        raise ConfigError(f"unknown --format {form!r}; choose table, csv or json")
     if pack:
         ResultStore(folder).pack()
     wanted = {"strategy": strategy, "dataset": dataset, "setting": setting}
-    rows = ResultStore(folder).rows(**{key: value for key, value in wanted.items() if value is not None})
+    store = ResultStore(folder)
+    rows = store.rows(**{key: value for key, value in wanted.items() if value is not None})
     if form == "json":
         typer.echo(json.dumps(rows, indent=1))
     elif form == "csv":
-        typer.echo("\n".join([",".join(COLUMNS), *(",".join(_cell(row[c]) for c in COLUMNS) for row in rows)]))
-    elif form == "table":
-        differing = [c for c in COLUMNS if len({row[c] for row in rows}) > 1 or (c in ("id", "AAP", "AP") and rows)]
-        columns = [column for column in differing if any(row[column] is not None for row in rows)]
-        common = {c: rows[0][c] for c in COLUMNS if rows and c not in columns and rows[0][c] is not None}
-        console.print(", ".join(f"{column} {_cell(value)}" for column, value in common.items()), highlight=False)
-        table = Table(*columns, box=None)
-        for row in rows:
-            table.add_row(*(_cell(row[column]) for column in columns))
-        console.print(table)
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerows([COLUMNS, *([printable(cell(row[c])) for c in COLUMNS] for row in rows)])
+        typer.echo(out.getvalue(), nl=False)
     else:
-        raise ConfigError(f"unknown --format {form!r}; choose table, csv or json")
-
-
-def _cell(value: object) -> str:
-    return "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
+        console.print(results_table(rows))
+    raise typer.Exit(LEFT_OUT if say_left_out(store.damaged.values()) else 0)
 
 
 @app.command()
 def verify(
     folder: Annotated[Path, typer.Argument(help="Results folder of `ocgl bench`.")],
-    each: Annotated[int, typer.Option(help="Runs, and trials, to re-run per method.")] = 1,
+    each: Annotated[int, typer.Option(help="Runs, and trials, to re-run per method.", min=1)] = 1,
     adopt: Annotated[bool, typer.Option(help="Mark results of methods that pass as valid for this version.")] = False,
-    workers: Annotated[int, typer.Option(help="Worker processes, one thread each.")] = os.cpu_count() or 1,
+    trust: Trust = False,
+    workers: Annotated[
+        int, typer.Option(help="Worker processes, one thread each; 0 for this process.", min=0)
+    ] = os.cpu_count() or 1,
     data_root: DataRoot = None,
 ) -> None:
-    """Re-run a sample of the results that another version of the code has left, and check that they are bit-equal."""
+    """Check stored results, then re-run a sample of them and compare: equal to the bit, or not."""
     from ocgl.experiments import verify as checking
-    from ocgl.experiments.executors import LocalExecutor
+    from ocgl.experiments.executors import LocalExecutor, make_executor
     from ocgl.experiments.result_store import ResultStore
+    from ocgl.experiments.trust import MEMORY
 
-    if not any(ResultStore(folder)):
+    store = ResultStore(folder)
+    if not store.names() and not store.damaged:
         raise ConfigError(f"{folder} holds no results")
     verdicts = []
-    with LocalExecutor(workers) as pool:
-        for verdict in checking.verify(folder, pool, each, data_root):
-            verdicts.append(verdict)
-            verdict_text = "bit-equal" if verdict.holds else f"[red]DIFFERENT[/red]: {', '.join(verdict.different)}"
-            count = len(verdict.equal) + len(verdict.different)
-            console.print(
-                f"{' '.join(verdict.group)}: {count} of {len(verdict.stored)} re-run, {verdict_text}", soft_wrap=True
-            )
-    if not verdicts:
-        console.print("nothing to check: the current code has computed, or adopted, a result for every stored one")
+    with make_executor(workers, memory=None if trust else MEMORY // max(workers, 1)) as pool:
+        try:
+            for verdict in checking.verify(store, pool, each, data_root, trust):
+                verdicts.append(verdict)
+                _say_verdict(verdict)
+        except KeyboardInterrupt as error:
+            if isinstance(pool, LocalExecutor):
+                pool.stop()
+            raise Interrupted("stopped; nothing was changed") from error
+    unchecked = sum(not result.checked for result in store)
+    if unchecked:
+        say(f"{unchecked} results are unchecked: they were written without a checksum, by an older version")
     if adopt:
-        console.print(f"{checking.adopt(folder, verdicts, data_root)} results are now marked as valid for this version")
-    raise typer.Exit(0 if all(verdict.holds for verdict in verdicts) else 1)
+        say(f"{checking.adopt(store, verdicts, data_root)} results are now marked as valid for this version")
+    left_out = say_left_out(store.damaged.values()) + sum(len(verdict.untrusted) for verdict in verdicts)
+    if any(verdict.different or verdict.failed for verdict in verdicts):
+        raise typer.Exit(1)
+    raise typer.Exit(LEFT_OUT if left_out else 0)
+
+
+def _say_verdict(verdict: "Verdict") -> None:
+    parts = []
+    if verdict.equal:
+        parts.append(f"{len(verdict.equal)} of {len(verdict.stored)} re-run, bit-equal")
+    if verdict.different:
+        parts.append(f"DIFFERENT: {', '.join(verdict.different)}")
+    parts += [f"{name} could not be re-run: {why}" for name, why in verdict.failed.items()]
+    parts += [f"{name} was not re-run: it {why} (--trust allows it)" for name, why in verdict.untrusted.items()]
+    say(f"{' '.join(verdict.group)}: {'; '.join(parts)}")
 
 
 @app.command()
@@ -170,7 +198,10 @@ def report(
     export: Annotated[
         Path | None, typer.Option(help="Folder for tables (.tex, .md, .csv) and figures (.pdf, .png).")
     ] = None,
-    expansion: Annotated[bool, typer.Option(help="Add the neighbourhood expansion of datasets on disk.")] = True,
+    expansion: Annotated[
+        list[str] | None,
+        typer.Option(help="Load this dataset, if it is on disk, and add its neighbourhood expansion; may be repeated."),
+    ] = None,
     data_root: DataRoot = None,
 ) -> None:
     """Write finished runs as one self-contained HTML page, and as tables and figures for a paper."""
@@ -179,37 +210,42 @@ def report(
     from ocgl.reporting.export import write_export
     from ocgl.reporting.page import write_report
 
+    damaged: list[DamagedFileError] = []
     with console.status("reading"):
-        benches = collect(folders)
-        configs = {bench.key: bench.entries[0].runs[0].config for bench in benches} if expansion else {}
-        found, missing = expansions_of(configs, data_root)
-        write_report(benches, out, found)
+        benches = collect(folders, damaged)
+        configs = {bench.key: bench.entries[0].runs[0].config for bench in benches}
+        found, missing = expansions_of(configs, expansion or (), data_root)
+        write_report(benches, out, found, len(damaged))
         written = write_export(benches, export, found) if export is not None else []
     for line in missing:
-        errors.print(line, markup=False, soft_wrap=True)
+        say(line, error=True)
     if export is not None:
-        console.print(f"{len(written)} tables and figures written to [bold]{export}[/bold]", soft_wrap=True)
-    console.print(f"page written to [bold]{out}[/bold]", soft_wrap=True)
+        say(f"{len(written)} tables and figures written to {export}")
+    say(f"page written to {out}")
+    raise typer.Exit(LEFT_OUT if say_left_out(damaged) else 0)
 
 
 @app.command()
 def reproduce(
     run_id: Annotated[str, typer.Argument(help="Id of a run (see `ocgl results`), or its first characters.")],
     folder: Annotated[Path, typer.Option("--out", help="Results folder of `ocgl bench`.")],
+    trust: Trust = False,
     data_root: DataRoot = None,
 ) -> None:
     """Re-run a stored run and check that it is bit-equal."""
     from ocgl.experiments import ResultStore, RunResult, make_experiment, stream_of
     from ocgl.experiments.results import differences
+    from ocgl.experiments.trust import require_trust
 
     stored = ResultStore(folder).get(run_id)
     if not isinstance(stored, RunResult):
         raise ConfigError(f"{stored.id} is a {stored.kind}, not a run; `ocgl results` lists the runs")
+    require_trust(stored.config, trust, data_root)
     with console.status("running"):
         again = make_experiment(stored.config, stream_of(stored.config, data_root)).finish()
     different = differences(again, stored)
     for name, (now, before) in different.items():
-        console.print(f"{name}: {now}, stored {before}", highlight=False, markup=False, soft_wrap=True)
+        say(f"{name}: {now}, stored {before}")
     equal = not different
-    console.print(f"{stored.id} ({stored.strategy} on {stored.dataset}): {'bit-equal' if equal else 'DIFFERENT'}")
+    say(f"{stored.id} ({stored.strategy} on {stored.dataset}): {'bit-equal' if equal else 'DIFFERENT'}")
     raise typer.Exit(0 if equal else 1)

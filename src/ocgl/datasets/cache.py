@@ -1,26 +1,44 @@
 """Cache of parsed graphs as memory-mapped arrays: a second load is fast, and processes share memory.
 
-A cached graph is a folder of `.npy` files and a `manifest.json`. A rename publishes it when it is complete. It is
-valid while its manifest matches the source files (path, size, modification time) and the loader version.
+A cached graph is a folder of `.npy` files and a `manifest.json` with their checksums. A rename publishes it when it is
+complete. It is valid while its manifest matches the source files (path, size, modification time) and the loader
+version. Every array is compared with its checksum when it is loaded, once per process or for all processes of a sweep;
+what is damaged is built again.
 """
 
 import hashlib
 import json
-import shutil
-import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
+from ocgl import files
 from ocgl.datasets.paths import cache_root
-from ocgl.errors import CacheError
+from ocgl.errors import CacheError, DamagedFileError, FileWarning, GraphError, WriteError
 from ocgl.graph import Graph
-from ocgl.types import Json
+from ocgl.types import AnyArray, Json
 
-LOADER_VERSION = 1
+LOADER_VERSION = 2
 MANIFEST = "manifest.json"
+
+Signature = tuple[tuple[str, int, int, int], ...]
+"""Name, size, modification time and inode of each file of a cached graph."""
+
+_checked: set[Signature] = set()
+"""Cached graphs whose checksums were compared, in this process or in the one that started it."""
+
+
+def checked() -> frozenset[Signature]:
+    """Return which cached graphs need no comparison any more; `trust` takes it in another process of this machine."""
+    return frozenset(_checked)
+
+
+def trust(signatures: Iterable[Signature]) -> None:
+    """Take over what another process of this machine has compared; a file that was touched since is compared again."""
+    _checked.update(signatures)
 
 
 def folder_of(name: str, key: Json) -> Path:
@@ -42,16 +60,15 @@ def fingerprint(paths: Iterable[Path]) -> list[Json]:
 
 
 def manifest(folder: Path) -> Json | None:
-    """Return the manifest of a cached graph, None if it is missing or unreadable."""
+    """Return the manifest of a cached graph, None if it is missing or damaged."""
     try:
-        content = json.loads((folder / MANIFEST).read_text())
-    except (OSError, ValueError):
+        return files.read_sealed(folder / MANIFEST)
+    except DamagedFileError:
         return None
-    return content if isinstance(content, dict) else None
 
 
 def read(folder: Path, sources: list[Json]) -> Graph | None:
-    """Return a memory-mapped graph from the cache, None if it is missing or out of date.
+    """Return a memory-mapped graph from the cache, None if it is missing, out of date or damaged.
 
     Args:
         folder: folder of the cached graph.
@@ -60,88 +77,99 @@ def read(folder: Path, sources: list[Json]) -> Graph | None:
     content = manifest(folder)
     if content is None or content.get("loader") != LOADER_VERSION:
         return None
-    if [{key: s[key] for key in ("path", "size", "mtime_ns")} for s in content["sources"]] != sources:
-        return None
-    return _try_map(folder, content)
-
-
-def _try_map(folder: Path, content: Json) -> Graph | None:
     try:
-        return _map(folder, content)
-    except (OSError, ValueError, KeyError):
+        given = [{key: s[key] for key in ("path", "size", "mtime_ns")} for s in content["sources"]]
+        return _map(folder, content) if given == sources else None
+    except (OSError, ValueError, LookupError, TypeError, EOFError, SyntaxError, MemoryError) as error:
+        warnings.warn(f"{folder} is damaged and built again: {error}", FileWarning, stacklevel=2)
         return None
 
 
 def _map(folder: Path, content: Json) -> Graph:
+    """Map the arrays of a cached graph, and compare them with their checksums unless that was done before."""
     # asarray drops the numpy.memmap subclass, which is slow to slice and which numba does not support
-    columns = {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in content["columns"]}
+    columns = {
+        name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False))
+        for name in content["columns"]
+    }
+    signature = _signature(folder, content["columns"])
+    if signature not in _checked:
+        for name, column in columns.items():
+            if _checksum(column) != content["columns"][name]:
+                raise DamagedFileError(folder / f"{name}.npy", "its checksum is wrong: it was changed on disk")
+        _checked.add(signature)
     graph = Graph.from_columns(content["name"], columns, tuple(content["notes"]))
     graph.__dict__["content_hash"] = content["content_hash"]
     return graph
+
+
+def _signature(folder: Path, names: Iterable[str]) -> Signature:
+    stats = [(path, path.stat()) for path in (folder / MANIFEST, *(folder / f"{name}.npy" for name in names))]
+    return tuple((str(path), s.st_size, s.st_mtime_ns, s.st_ino) for path, s in stats)
+
+
+def _checksum(column: AnyArray) -> str:
+    digest = hashlib.sha256(f"{column.dtype.str}{column.shape}".encode())
+    digest.update(np.ascontiguousarray(column).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 @contextmanager
 def _writing() -> Iterator[None]:
     try:
         yield
-    except OSError as error:
-        text = f"the cache of parsed graphs, {cache_root()}, cannot be written ({error.strerror or error})"
+    except WriteError as error:
+        text = f"the cache of parsed graphs, {cache_root()}, cannot be written ({error.cause.strerror or error.cause})"
         raise CacheError(f"{text}; set OCGL_CACHE to a writable folder") from error
 
 
 @contextmanager
-def scratch(prefix: str) -> Iterator[Path]:
+def scratch(name: str) -> Iterator[Path]:
     """Yield a new temporary folder in the cache and delete it afterwards; raise CacheError if it cannot be created."""
-    with _writing():
-        cache_root().mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(prefix=prefix, dir=cache_root()))
-    try:
+    with _writing(), files.scratch(cache_root(), name) as new:
         yield new
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
 
 
-def write(folder: Path, graph: Graph, extra: Json) -> Graph:
-    """Write a graph to the cache, replacing an older version, and return it memory-mapped.
+def write(folder: Path, build: Callable[[], Graph], extra: Json) -> Graph:
+    """Build a graph, write it to the cache in place of an older version, and return it memory-mapped.
 
     Args:
         folder: folder of the cached graph.
-        graph: the graph.
+        build: returns the graph; called after it is known that the cache can be written.
         extra: further entries of the manifest.
     """
-    with scratch(f".building-{folder.name}-") as new:
-        return _fill(new, folder, graph, extra)
 
+    def outdated(new: Path) -> bool:
+        """Return whether what is there has to go; another process may have written the same graph first."""
+        current = manifest(folder)
+        if current is None or current != manifest(new):
+            return True
+        try:
+            _map(folder, current)
+        except (OSError, ValueError, LookupError, TypeError, EOFError, SyntaxError, MemoryError):
+            return True
+        return False
 
-def _fill(new: Path, folder: Path, graph: Graph, extra: Json) -> Graph:
-    columns = graph.columns()
-    content = extra | {
-        "loader": LOADER_VERSION,
-        "name": graph.name,
-        "notes": list(graph.notes),
-        "columns": list(columns),
-        "content_hash": graph.content_hash,
-    }
-    with _writing():
+    with _writing(), files.building(folder, outdated) as new:
+        graph = build()
+        columns = graph.columns()
         for name, column in columns.items():
-            np.save(new / f"{name}.npy", column, allow_pickle=False)
-        (new / MANIFEST).write_text(json.dumps(content, indent=1))
+            with files.writing(new / f"{name}.npy") as file:
+                np.save(file, column, allow_pickle=False)
+        content = extra | {
+            "loader": LOADER_VERSION,
+            "name": graph.name,
+            "notes": list(graph.notes),
+            "columns": {name: _checksum(column) for name, column in columns.items()},
+            "content_hash": graph.content_hash,
+        }
+        files.write_json(new / MANIFEST, files.sealed(content))
         new.chmod(0o755)
-        _swap(new, folder)
+    try:
         return _map(folder, content)
-
-
-def _swap(new: Path, folder: Path) -> None:
-    # another process may have written the same graph first; leave it, since it may be in use
-    current = manifest(folder)
-    if current is not None and current == manifest(new) and _try_map(folder, current) is not None:
-        return
-    aside = new.with_name(f"{new.name}-old")
-    with suppress(FileNotFoundError):
-        folder.rename(aside)
-    with suppress(OSError):
-        new.rename(folder)
-    shutil.rmtree(aside, ignore_errors=True)
+    except (OSError, ValueError, GraphError) as error:
+        text = f"the cache of parsed graphs, {folder}, cannot be read back ({error})"
+        raise CacheError(f"{text}; set OCGL_CACHE to a healthy folder") from error
 
 
 def cached(name: str, key: Json, build: Callable[[], Graph]) -> Graph:
@@ -154,7 +182,4 @@ def cached(name: str, key: Json, build: Callable[[], Graph]) -> Graph:
     """
     folder = folder_of(name, key)
     graph = read(folder, [])
-    if graph is not None:
-        return graph
-    with scratch(f".building-{folder.name}-") as new:  # before the expensive build: this may fail
-        return _fill(new, folder, build(), {"sources": [], "parameters": key})
+    return graph if graph is not None else write(folder, build, {"sources": [], "parameters": key})

@@ -12,7 +12,8 @@ from pathlib import Path
 from ocgl.datasets.cache import scratch
 from ocgl.datasets.paths import offline
 from ocgl.datasets.spec import Download, Spec
-from ocgl.errors import DatasetCorruptError, DatasetMissingError
+from ocgl.errors import DatasetCorruptError, DatasetMissingError, WriteError
+from ocgl.files import make_folder, writing
 
 CHUNK = 1 << 20
 TIMEOUT = 10.0
@@ -67,6 +68,8 @@ def obtain(root: Path, spec: Spec, download: bool) -> dict[Path, Download]:
             raise missing(root, spec, item, "downloads are switched off")
         try:
             _download(item, target)
+        except WriteError:
+            raise
         except (OSError, http.client.HTTPException) as error:
             raise missing(root, spec, item, f"the download failed: {error}") from error
     files = local(root, spec)
@@ -88,20 +91,16 @@ def missing(root: Path, spec: Spec, item: Download, why: str) -> DatasetMissingE
 
 
 def _download(item: Download, target: Path) -> None:
-    part = target.with_name(f"{target.name}.part")
     with urllib.request.urlopen(item.url, timeout=TIMEOUT) as answer:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with part.open("wb") as file:
-                shutil.copyfileobj(answer, file, CHUNK)
-            _check_arrived(part, item, answer.headers.get("Content-Length"))
-            part.rename(target)
-        finally:
-            part.unlink(missing_ok=True)
+        make_folder(target.parent)
+        with writing(target) as file:
+            shutil.copyfileobj(answer, file, CHUNK)
+            file.flush()
+            _check_arrived(Path(file.name), item, answer.headers.get("Content-Length"))
 
 
 def _check_arrived(part: Path, item: Download, length: str | None) -> None:
-    if length is not None and int(length) != part.stat().st_size:
+    if length is not None and length.isdecimal() and int(length) != part.stat().st_size:
         raise DatasetCorruptError(f"the download of {item.file} from {item.url} is truncated; try again")
     check(part, item)
 
@@ -127,7 +126,7 @@ def workspace(spec: Spec, files: dict[Path, Download]) -> Iterator[Path]:
 
     Parsers may write there, so they never write beside the raw files.
     """
-    with scratch(f".raw-{spec.name}-") as folder:
+    with scratch(f"raw-{spec.name}") as folder:
         raw = folder / spec.folders[0] / "raw"
         raw.mkdir(parents=True)
         for path, item in files.items():

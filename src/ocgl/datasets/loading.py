@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ocgl.datasets import cache, fetch, npz
 from ocgl.datasets.spec import Download, Parsed, Spec, Statistics, check_statistics
-from ocgl.errors import DatasetCorruptError, GraphError
+from ocgl.errors import CacheError, DatasetCorruptError, GraphError
 from ocgl.graph import Graph
 from ocgl.types import Json
 
@@ -18,6 +18,9 @@ UNREADABLE = (
     KeyError,
     IndexError,
     RuntimeError,
+    MemoryError,
+    TypeError,
+    SyntaxError,
     zipfile.BadZipFile,
     zlib.error,
     GraphError,
@@ -58,9 +61,15 @@ def _build(spec: Spec, files: dict[Path, Download], sources: list[Json], folder:
     known = {source["path"]: source for source in (cache.manifest(folder) or {}).get("sources", [])}
     for (path, item), source in zip(files.items(), sources, strict=True):
         source["sha256"] = _verified(path, item, known.get(source["path"], {}).get("sha256"), folder)
-    parsed = _parse(spec, files)
-    found = _check(parsed, spec.statistics, ", ".join(str(path) for path in files))
-    return cache.write(folder, parsed.graph, {"sources": sources, "statistics": asdict(found)})
+    statistics: Json = {}
+
+    def parse() -> Graph:
+        parsed = _parse(spec, files)
+        found = _check(parsed, spec.statistics, ", ".join(str(path) for path in files))
+        statistics.update(asdict(found))
+        return parsed.graph
+
+    return cache.write(folder, parse, {"sources": sources, "statistics": statistics})
 
 
 def _verified(path: Path, item: Download, trusted: str | None, folder: Path) -> str:
@@ -77,6 +86,8 @@ def _parse(spec: Spec, files: dict[Path, Download]) -> Parsed:
     try:
         with fetch.workspace(spec, files) as raw:
             return spec.parse(spec.name, raw)
+    except CacheError:
+        raise
     except UNREADABLE as error:
         names = ", ".join(str(path) for path in files)
         raise DatasetCorruptError(f"{spec.name} cannot be read from {names}: {error}") from error

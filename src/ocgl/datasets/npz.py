@@ -1,13 +1,12 @@
 """Reads a user's graph from an `.npz` file."""
 
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from ocgl.datasets.spec import Parsed
-from ocgl.errors import DatasetCorruptError, DatasetMissingError, GraphError
+from ocgl.errors import DamagedFileError, DatasetCorruptError, DatasetMissingError, GraphError
+from ocgl.files import read_npz
 from ocgl.graph import Graph
 from ocgl.graph.static import sparse_or_dense
 from ocgl.types import AnyArray, Rows
@@ -19,17 +18,7 @@ STRUCTURE_ONLY = "structure only: no features"
 UNLABELLED = "no labels"
 MOST_NODES = 2**31 - 1
 
-UNREADABLE = (
-    OSError,
-    EOFError,
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    zipfile.BadZipFile,
-    zlib.error,
-    GraphError,
-)
+UNREADABLE = (ValueError, TypeError, LookupError, GraphError, MemoryError, OverflowError)
 
 
 def load(path: Path, structure_only: bool = False) -> Graph:
@@ -57,19 +46,13 @@ def parse(name: str, path: Path, needed: tuple[str, ...] = NEEDED) -> Parsed:
     if not path.is_file():
         raise DatasetMissingError(f"there is no file {path}")
     try:
-        columns = _columns(path)
+        columns = read_npz(path)
         _check_keys(set(columns), needed)
         return _parsed(name, columns)
+    except DamagedFileError as error:
+        raise DatasetCorruptError(path, f"it is not a readable graph: {error.why}") from error
     except UNREADABLE as error:
-        raise DatasetCorruptError(f"{path} is not a readable graph: {error}") from error
-
-
-def _columns(path: Path) -> dict[str, AnyArray]:
-    file = np.load(path, allow_pickle=False)
-    if not isinstance(file, np.lib.npyio.NpzFile):
-        raise ValueError("it is a single array, not an .npz archive")
-    with file:
-        return {str(key): value for key, value in file.items()}
+        raise DatasetCorruptError(path, f"it is not a readable graph: {error}") from error
 
 
 def _check_keys(keys: set[str], needed: tuple[str, ...]) -> None:

@@ -83,6 +83,7 @@ class Evaluator:
         self.every = every
         self._validation = _HeldOut(stream, VALIDATION)
         self._test = _HeldOut(stream, TEST) if test else None
+        self._refuse_senseless(stream)
         self._total = len(self._validation.ids) if cap is None else self._validation.subsample(stream, cap)
         self._full_validation = self._validation if cap is None else _HeldOut(stream, VALIDATION)
         self._bootstrap: Bootstrap | None = None
@@ -96,6 +97,19 @@ class Evaluator:
         self._undefined = 0
         self._tried: IntArray = np.zeros(len(stream), np.int64)
         self._right: IntArray = np.zeros(len(stream), np.int64)
+
+    def _refuse_senseless(self, stream: Stream) -> None:
+        """Raise `ConfigError` if a score would be undefined all the way through."""
+        needed, name = (self._validation, "validation") if self._test is None else (self._test, "test")
+        if not len(needed.ids):
+            split = list(stream.config["split"])
+            raise ConfigError(f"split {split} leaves no {name} node to score; give it a part of the nodes")
+        positive = self.metric.positive
+        if positive is not None and not stream.is_prefix:
+            classes = np.unique(np.concatenate([self._validation.truth, *([self._test.truth] if self._test else [])]))
+            if positive not in classes:
+                known = ", ".join(map(str, classes[:20].tolist()))
+                raise ConfigError(f"metric {self.metric.name}: no node to score has class {positive}; classes: {known}")
 
     def before(self, step: Step, predicted: IntArray) -> None:
         """Record the predictions of a step's labels, made before learning them (prequential accuracy).

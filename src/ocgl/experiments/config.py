@@ -6,14 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from ocgl.errors import ConfigError, UnknownNameError
+from ocgl.evaluation.metrics import Metric
 from ocgl.strategies import Strategy, find
 from ocgl.strategies._core.base import Fanout
 from ocgl.strategies._core.registry import keys
 from ocgl.streams import StreamConfig
 from ocgl.types import Json
+from ocgl.validation import explained, plain_numbers
 
 Profile = Literal["paper", "textbook"]
 
@@ -46,10 +57,10 @@ def defaults_of(dataset: str) -> Defaults:
 class RunConfig(BaseModel):
     """One run. Two runs with equal configs, on one machine, give the same bits."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    dataset: str
-    strategy: str
+    dataset: str = Field(max_length=4096)
+    strategy: str = Field(max_length=4096)
     stream: StreamConfig = StreamConfig()
     profile: Profile = "paper"
     seed: NonNegativeInt = 0
@@ -64,11 +75,21 @@ class RunConfig(BaseModel):
     prequential: Literal["evaluated", "every"] = "evaluated"
     device: Literal["cpu"] = "cpu"
 
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_values(cls, given: Any) -> Any:
+        return plain_numbers(given) if isinstance(given, dict) else given
+
     @field_validator("buffer", mode="before")
     @classmethod
     def _buffer(cls, value: object) -> str:
         buffer_nodes(str(value), 1000)
         return str(value)
+
+    @field_validator("metric")
+    @classmethod
+    def _metric(cls, value: str) -> str:
+        return Metric.parse(value).name
 
     def resolved(self, base: Mapping[str, int]) -> Json:
         """Return the strategy's hyperparameters on a stream: the profile's, the buffer's size, then the user's.
@@ -141,11 +162,7 @@ def validated(values: Json) -> RunConfig:
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        cause = first.get("ctx", {}).get("error")
-        if isinstance(cause, ConfigError):  # raised by a check of ours
-            raise cause from error
-        raise ConfigError(f"{'.'.join(map(str, first['loc']))} = {first['input']!r}: {first['msg']}") from error
+        raise explained(error) from error
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -155,12 +172,14 @@ def parse_override(text: str) -> tuple[str, Any]:
     (('lr', 0.01), ('buffer', '4%'))
     """
     key, equals, value = text.partition("=")
-    if not equals:
+    if not equals or not key:
         raise ConfigError(f"{text!r} is not of the form key=value")
     try:
         return key, json.loads(value)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return key, value
+    except ValueError as error:  # a number of thousands of digits
+        raise ConfigError(f"{key}: {value[:20]}... cannot be read: {error}") from error
 
 
 GENERAL = (

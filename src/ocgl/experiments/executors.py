@@ -1,5 +1,8 @@
 """Executors for trials and runs: processes on this machine, or a dask cluster."""
 
+import multiprocessing
+import multiprocessing.connection
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -9,7 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import get_context
 from typing import Any, ParamSpec, TypeVar
 
-from ocgl.errors import MissingExtraError
+from ocgl.datasets import cache
+from ocgl.errors import ConfigError, MissingExtraError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,13 +25,18 @@ class LocalExecutor(ThreadPoolExecutor):
     """Runs calls in long-lived spawned processes. If a process dies, only its call is lost, and it is tried again.
 
     Each thread of this pool has a process pool with one process, because a process that dies breaks its whole pool.
+    A process ends when the process that started it ends, however that ends.
 
     Args:
         workers: number of processes.
+        memory: bytes that each process may take, where the system can limit that; None without a limit.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, memory: int | None = None) -> None:
+        if workers < 1:
+            raise ConfigError(f"there must be at least one worker, not {workers}")
         super().__init__(workers, thread_name_prefix="ocgl")
+        self._memory = memory
         self._thread = threading.local()
         self._pools: list[ProcessPoolExecutor] = []
         self._stopped = False
@@ -47,7 +56,9 @@ class LocalExecutor(ThreadPoolExecutor):
 
     def _pool(self, fresh: bool) -> ProcessPoolExecutor:
         if fresh or not hasattr(self._thread, "pool"):
-            self._thread.pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=_ignore_interrupts)
+            # what this process has compared with its checksum, the workers need not compare again
+            arguments = (cache.checked(), self._memory)
+            self._thread.pool = ProcessPoolExecutor(1, get_context("spawn"), _begin_worker, arguments)
             self._pools.append(self._thread.pool)
         pool: ProcessPoolExecutor = self._thread.pool
         return pool
@@ -67,9 +78,44 @@ class LocalExecutor(ThreadPoolExecutor):
             pool.shutdown(wait, cancel_futures=cancel_futures)
 
 
-def _ignore_interrupts() -> None:
+class InlineExecutor(Executor):
+    """Runs calls in this process, one after the other, when they are submitted: for a debugger."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run a call now."""
+        job: Future[T] = Future()
+        try:
+            job.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            job.set_exception(error)
+        return job
+
+
+def _begin_worker(checked: frozenset[cache.Signature], memory: int | None) -> None:
     # Ctrl-C reaches the whole process group; the parent alone decides what to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    cache.trust(checked)
+    if memory is not None:
+        _limit_memory(memory)
+    threading.Thread(target=_end_with_parent, name="ocgl-parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it has ended, even by kill -9."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _limit_memory(size: int) -> None:
+    """Let this process take no more than so many bytes of memory of its own, where the system can."""
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (size if hard < 0 else min(size, hard), hard))
 
 
 @contextmanager
@@ -87,11 +133,16 @@ def cluster_executor(address: str) -> Iterator[Executor]:
         yield executor
 
 
-def make_executor(workers: int, cluster: str | None = None) -> AbstractContextManager[Executor]:
+def make_executor(
+    workers: int, cluster: str | None = None, memory: int | None = None
+) -> AbstractContextManager[Executor]:
     """Return an executor on a dask cluster, or on this machine.
 
     Args:
-        workers: processes on this machine.
+        workers: processes on this machine; 0 for this process itself.
         cluster: address of a dask scheduler; replaces `workers`.
+        memory: bytes that each process on this machine may take.
     """
-    return cluster_executor(cluster) if cluster else LocalExecutor(workers)
+    if cluster:
+        return cluster_executor(cluster)
+    return LocalExecutor(workers, memory) if workers else InlineExecutor()

@@ -3,7 +3,7 @@
 It needs edges and labels, but no features.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -124,12 +124,13 @@ def expansion(stream: Stream, hops: tuple[int, ...] = (1, 2), fanout: int = 10, 
 
 
 def expansions_of(
-    configs: Mapping[Name, RunConfig], data_root: Path | None, fanout: int = 10
+    configs: Mapping[Name, RunConfig], datasets: Collection[str], data_root: Path | None, fanout: int = 10
 ) -> tuple[dict[Name, Expansion], list[str]]:
     """Measure the expansion of the stream of each config, once per stream, without downloading data.
 
     Args:
-        configs: run configs by name.
+        configs: run configs by name; they may be a stranger's.
+        datasets: names of the datasets that may be loaded; others are left out.
         data_root: folder of the datasets; None for the default.
         fanout: most neighbours sampled per node.
 
@@ -140,6 +141,8 @@ def expansions_of(
     measured: dict[tuple[str, str], Expansion] = {}
     missing = []
     for name, config in configs.items():
+        if config.dataset not in datasets:
+            continue
         stream = (config.dataset, config.stream.model_dump_json())
         if stream not in measured:
             try:

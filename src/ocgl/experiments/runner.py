@@ -15,6 +15,7 @@ from ocgl.experiments.progress import progress_bar
 from ocgl.experiments.results import RunResult
 from ocgl.experiments.run_directory import RunDirectory
 from ocgl.experiments.storage import storage_folder
+from ocgl.files import make_folder
 from ocgl.graph import Graph
 from ocgl.strategies import Strategy, find
 from ocgl.strategies._core.registry import spec_of
@@ -89,13 +90,16 @@ def run_config(
     checkpoint_every: int | None = None,
 ) -> RunResult:
     """Run what a config describes to the end; see `evaluate` for the arguments."""
+    if checkpoint_every is not None and checkpoint_every < 1:
+        raise ConfigError(f"checkpoint_every must be at least 1, not {checkpoint_every}")
     directory = None if out is None else RunDirectory(out)
     if directory is not None:
         directory.refuse_another()
+        make_folder(directory.folder)  # before anything is computed: this may fail
     experiment = make_experiment(config, stream or stream_of(config, data_root), strategy, store=store)
     if directory is None:
         return experiment.finish(callbacks)
-    directory.begin(config, store)
+    directory.begin(experiment, store)
     return directory.finish(experiment, callbacks, checkpoint_every)
 
 
@@ -107,8 +111,12 @@ def resume(
     store: str | None = None,
     data_root: Path | None = None,
     checkpoint_every: int | None = None,
+    trust: bool = False,
 ) -> RunResult:
     """Continue the run in a folder; one that has ended is only read.
+
+    A folder whose files are damaged, or do not belong together, is refused. So is one that was begun by other code,
+    with another stream, or with another strategy file.
 
     Args:
         out: folder of the run.
@@ -117,14 +125,18 @@ def resume(
         store: where the store lies from now on; where it lay, if not given.
         data_root: folder of the datasets.
         checkpoint_every: batches between checkpoints (default: one every 5 seconds).
+        trust: execute the strategy file that the folder names.
     """
+    if checkpoint_every is not None and checkpoint_every < 1:
+        raise ConfigError(f"checkpoint_every must be at least 1, not {checkpoint_every}")
     directory = RunDirectory(Path(out))
-    config, storage = directory.read()
     finished = directory.finished
     if finished is not None:
         return finished
-    experiment = make_experiment(config, stream_of(config, data_root), store=store or storage)
-    directory.restore(experiment)
+    description = directory.read(trust)
+    config = description.config
+    experiment = make_experiment(config, stream_of(config, data_root), store=store or description.store)
+    directory.restore(experiment, description)
     with ExitStack() as stack:
         shown = [stack.enter_context(progress_bar())] if progress else []
         return directory.finish(experiment, [*shown, *callbacks], checkpoint_every)

@@ -1,20 +1,22 @@
 """The protocol over many methods: tune each on the prefix, then run the chosen configuration with every seed."""
 
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ocgl.code import code_name
 from ocgl.datasets import load_dataset
-from ocgl.errors import UnknownNameError
+from ocgl.errors import OcglError, UnknownNameError, WriteError
 from ocgl.experiments.config import RunConfig, configure, defaults_of
-from ocgl.experiments.identity import code_name, digest_of, run_id
+from ocgl.experiments.identity import digest_of, run_id
 from ocgl.experiments.result_store import ResultStore, revision
 from ocgl.experiments.results import ChoiceResult, RunResult, Selection, TrialResult, same_code
-from ocgl.experiments.run_directory import write_curves
+from ocgl.experiments.run_directory import curves_of
 from ocgl.experiments.runner import make_experiment
 from ocgl.experiments.tuning import (
     GRIDS,
@@ -24,11 +26,16 @@ from ocgl.experiments.tuning import (
     score,
     tune_tasks,
 )
+from ocgl.files import make_folder, remove_leftovers, write_whole
 from ocgl.strategies import find
 from ocgl.strategies._core.registry import keys
+from ocgl.strategies._core.user_files import located
 from ocgl.streams import Stream, StreamConfig
 from ocgl.streams.build import build
 from ocgl.types import Json
+
+FAILURES = "failures"
+"""Folder of the tracebacks of failed trials and runs, in the folder of the results."""
 
 SETTINGS: dict[str, Json] = {
     "main": {},
@@ -142,15 +149,16 @@ class Sweep:
 
 
 @lru_cache(maxsize=2)
-def _shared(dataset: str, stream: str, data_root: Path | None, prefix: bool) -> Stream:
+def _shared(dataset: str, stream: str, data_root: Path | None, prefix: bool, download: bool) -> Stream:
     """Make a stream once per process, for all trials that run on it."""
-    whole = build(load_dataset(dataset, data_root), StreamConfig.model_validate_json(stream))
+    graph = load_dataset(dataset, data_root, download=download)
+    whole = build(graph, StreamConfig.model_validate_json(stream))
     return whole.prefix(tune_tasks(whole.tasks)) if prefix else whole
 
 
-def shared(config: RunConfig, data_root: Path | None, prefix: bool = False) -> Stream:
+def shared(config: RunConfig, data_root: Path | None, prefix: bool = False, download: bool = True) -> Stream:
     """Return the stream of a config, or the part of it that tuning may see."""
-    return _shared(config.dataset, config.stream.model_dump_json(), data_root, prefix)
+    return _shared(config.dataset, config.stream.model_dump_json(), data_root, prefix, download)
 
 
 def for_tuning(config: RunConfig) -> RunConfig:
@@ -195,16 +203,17 @@ def trial(
     else:
         experiment = make_experiment(config, shared(config, data_root))
         result = experiment.finish().model_copy(update=stamped(name, setting, config) | {"selection": selection})
-        results.put(result, partial(write_curves, experiment))
+        results.put(result, curves_of(experiment))
     return name
 
 
-def tuning_score(config: RunConfig, data_root: Path | None, share: float = 1.0) -> float:
+def tuning_score(config: RunConfig, data_root: Path | None, share: float = 1.0, download: bool = True) -> float:
     """Score a configuration on the prefix, and an offline bound on its validation nodes."""
     if find(config.strategy).offline:
-        value = make_experiment(config, shared(config, data_root), test=False).finish().AP_validation
+        stream = shared(config, data_root, download=download)
+        value = make_experiment(config, stream, test=False).finish().AP_validation
         return float("-inf") if value is None else float(value)
-    return score(config, shared(config, data_root, prefix=True), share)
+    return score(config, shared(config, data_root, prefix=True, download=download), share)
 
 
 class _SweepRunner:
@@ -262,14 +271,29 @@ class _SweepRunner:
     def _finished(self, job: Future[str], group: Group, configuration: Configuration | None) -> None:
         error = job.exception()
         if error is not None:
-            self.status.failed.append(f"{group}: {error!r}")
+            self.status.failed.append(self._keep_failure(group, configuration, error))
             return
-        self.status.done += 1
         result, status = self.results.get(job.result()), self.status.groups[group]
+        self.status.done += 1
         if isinstance(result, RunResult):
             status.runs.append(result)
         elif isinstance(result, TrialResult) and configuration is not None:
             self._tried(group, configuration, result, status)
+
+    def _keep_failure(self, group: Group, configuration: Configuration | None, error: BaseException) -> str:
+        """Write the traceback of a failed trial or run to a file; return a line that names it."""
+        if isinstance(error, OcglError):
+            return f"{group.strategy} ({group.setting}, {group.buffer}): {type(error).__name__}: {error}"
+        folder = self.sweep.out / FAILURES
+        name = digest_of([group.strategy, group.setting, group.buffer, configuration, repr(error)])
+        text = "".join(traceback.format_exception(error))
+        line = f"{group.strategy} ({group.setting}, {group.buffer}): {located(error)}"
+        try:
+            make_folder(folder)
+            write_whole(folder / f"{name}.txt", f"{group} {configuration}\n\n{text}".encode())
+        except WriteError as failed:
+            return f"{line}; its traceback is lost: {failed}"
+        return f"{line}; traceback: {folder / f'{name}.txt'}"
 
     def _tried(self, group: Group, configuration: Configuration, result: TrialResult, status: GroupStatus) -> None:
         value = float("-inf") if result.score is None else result.score
@@ -289,7 +313,7 @@ class _SweepRunner:
             configurations=len(selector.grid),
             trials=len(selector.names),
             tasks=self._tuned_on(group),
-            score=value,
+            score=value if value > float("-inf") else None,
             buffer=self.sweep.select_at or group.buffer,
             halving=self.sweep.halving,
             grid=None if self.sweep.grids == "paper" else self.sweep.grids,
@@ -317,7 +341,8 @@ def run_sweep(
     budget_minutes: float | None = None,
 ) -> SweepStatus:
     """Run a sweep, or as much of it as the budget allows; call it again to continue."""
-    sweep.out.mkdir(parents=True, exist_ok=True)
+    make_folder(sweep.out)
+    remove_leftovers(sweep.out)
     until = float("inf") if budget_minutes is None else time.monotonic() + 60 * budget_minutes
     runner = _SweepRunner(sweep, pool, watch, until)
     try:
@@ -329,12 +354,17 @@ def run_sweep(
     return runner.status
 
 
-def finished(sweep: Sweep) -> list[RunResult]:
-    """Return the whole runs of a sweep that are on disk, those of one method by one version of the code."""
+def finished(sweep: Sweep, store: ResultStore | None = None) -> list[RunResult]:
+    """Return the whole runs of a sweep that are on disk, those of one method by one version of the code.
+
+    Args:
+        sweep: the sweep.
+        store: reads the results and lists what is damaged; one of the sweep's folder if None.
+    """
     wanted = {(g.strategy, g.setting, g.buffer) for g in sweep.groups()}
     runs = [
         run
-        for run in ResultStore(sweep.out).runs
+        for run in (store or ResultStore(sweep.out)).runs
         if (run.strategy, run.setting, run.buffer) in wanted
         and (run.dataset, run.stream, run.profile) == (sweep.dataset, sweep.stream, sweep.profile)
         and run.seed < sweep.seeds

@@ -270,19 +270,27 @@ def numbers(given: object, what: str, dtype: DTypeLike = np.float64) -> AnyArray
         dtype: type of the result.
     """
     try:
-        array = np.asarray(given)
+        array = np.asarray(detached(given))
         if np.iscomplexobj(array):
             raise TypeError("complex numbers")
         return np.asarray(array, dtype=dtype, order="C")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise NotANumberError(f"{what} must be an array of real numbers: {error}") from error
+
+
+def detached(given: Any) -> Any:
+    """Return a tensor of torch without its gradient, on the CPU, and anything else as it is."""
+    if not (hasattr(given, "detach") and hasattr(given, "cpu")):
+        return given
+    tensor = given.detach().cpu()
+    return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
 
 
 def integers(given: ArrayLike) -> IntArray | None:
     """Return a value as an int64 array, or None if it is not an array of integers (an empty one may have any type)."""
     try:
-        array = np.asarray(given)
-    except ValueError:  # ragged
+        array = np.asarray(detached(given))
+    except (ValueError, TypeError, RuntimeError):  # ragged, or a tensor that numpy cannot read
         return None
     if array.size and not np.issubdtype(array.dtype, np.integer):
         return None

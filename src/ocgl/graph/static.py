@@ -187,7 +187,8 @@ class Graph:
 
     @classmethod
     def from_columns(cls, name: str, columns: dict[str, AnyArray], notes: tuple[str, ...] = ()) -> "Graph":
-        """Build a graph from the arrays returned by `columns`."""
+        """Build a graph from the arrays returned by `columns`, after checking that they are one."""
+        _check_columns(columns)
         return cls(
             name,
             columns["indptr"],
@@ -225,6 +226,41 @@ class Graph:
             time=None if self.time is None else self.time[nodes],
             domain=None if self.domain is None else self.domain[nodes],
         )
+
+
+def _check_columns(columns: dict[str, AnyArray]) -> None:
+    """Raise `GraphError` if arrays have wrong types, or indices that lie outside of what they index."""
+    for name in ("indptr", "indices", "y"):
+        if name not in columns:
+            raise GraphError(f"a graph needs the array {name}")
+    for name, array in columns.items():
+        kinds, dimensions = ("fiu", 2) if name == "x" else ("iu", 1) if name not in ("time", "x_data") else ("fiu", 1)
+        if array.dtype.kind not in kinds or array.ndim != dimensions:
+            raise GraphError(f"{name} is {array.dtype} of shape {array.shape}")
+    nodes = len(columns["indptr"]) - 1
+    if columns["indptr"].dtype != np.int64 or columns["indices"].dtype != np.int32 or columns["y"].dtype != np.int64:
+        raise GraphError("indptr, indices and y must be of type int64, int32 and int64")
+    _check_csr("indptr", "indices", columns["indptr"], columns["indices"], nodes)
+    if "x_data" not in columns:
+        return
+    for name in ("x_indices", "x_indptr", "x_shape"):
+        if name not in columns:
+            raise GraphError(f"sparse features need the array {name}")
+    shape = columns["x_shape"].tolist()
+    if (
+        len(shape) != 2
+        or shape[0] != len(columns["x_indptr"]) - 1
+        or len(columns["x_data"]) != len(columns["x_indices"])
+    ):
+        raise GraphError(f"the sparse features do not have the shape {shape}")
+    _check_csr("x_indptr", "x_indices", columns["x_indptr"], columns["x_indices"], shape[1])
+
+
+def _check_csr(name: str, other: str, indptr: AnyArray, indices: AnyArray, columns: int) -> None:
+    if len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+        raise GraphError(f"{name} must rise from 0 to {len(indices)}, the length of {other}")
+    if len(indices) and (indices.min() < 0 or indices.max() >= columns):
+        raise GraphError(f"{other} holds indices outside 0..{columns - 1}")
 
 
 def sparse_or_dense(columns: dict[str, AnyArray]) -> Rows | None:

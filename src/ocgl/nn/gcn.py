@@ -78,6 +78,8 @@ class GCN(nn.Module):
         rng: generator of the initial weights (Glorot uniform).
     """
 
+    draws_nothing = True
+
     def __init__(self, width: int, layers: int, hidden: int, rng: np.random.Generator) -> None:
         super().__init__()
         sizes = [width, *[hidden] * (layers - 1)]

@@ -32,7 +32,12 @@ def gradients_of(model: nn.Module, loss: Tensor) -> list[Tensor | SparseGradient
     """Return the gradient of a loss by each parameter of a model, in the order of `model.parameters()`."""
     parameters = list(model.parameters())
     if not isinstance(model, GCN):
-        return list(torch.autograd.grad(loss, parameters))
+        learned = [parameter for parameter in parameters if parameter.requires_grad]
+        grads = torch.autograd.grad(loss, learned, allow_unused=True)
+        by_parameter = {id(parameter): grad for parameter, grad in zip(learned, grads, strict=True)}
+        # a parameter that is frozen, or has no part in the loss, does not move
+        given = [by_parameter.get(id(parameter)) for parameter in parameters]
+        return [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, given, strict=True)]
     model.pending.clear()
     found: list[Tensor | SparseGradient | None] = list(torch.autograd.grad(loss, parameters, allow_unused=True))
     first = next(i for i, parameter in enumerate(parameters) if parameter is model.first)

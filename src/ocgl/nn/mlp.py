@@ -16,6 +16,8 @@ class MLP(nn.Module):
         rng: generator of the initial weights (Glorot uniform).
     """
 
+    draws_nothing = True
+
     def __init__(self, width: int, hidden: int, rng: np.random.Generator) -> None:
         super().__init__()
         self.inner = nn.ParameterList()

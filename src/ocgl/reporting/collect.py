@@ -1,6 +1,8 @@
 """Group finished runs for a report: one bench per table, one entry per method of the table."""
 
+import hashlib
 import json
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ocgl.errors import ConfigError
+from ocgl.code import code_name
+from ocgl.errors import ConfigError, DamagedFileError, FileWarning, ResultError
 from ocgl.experiments.config import buffer_nodes, defaults_of
-from ocgl.experiments.identity import code_name
 from ocgl.experiments.result_store import ResultStore
 from ocgl.experiments.results import ChoiceResult, RunResult, TrialResult
 from ocgl.reporting.estimates import Estimate, estimate_of
@@ -38,8 +40,12 @@ class Key:
     @property
     def slug(self) -> str:
         """The key as a name for files and HTML anchors."""
+        whole = "-".join((self.dataset, self.stream, self.profile, self.setting))
         text = "-".join((Path(self.dataset).stem, self.stream, self.profile, self.setting))
-        return "".join(c if c.isalnum() else "-" for c in text)
+        safe = "".join(c if c.isascii() and c.isalnum() else "-" for c in text)
+        if safe == whole and len(safe) <= 100:
+            return safe
+        return f"{safe[:80]}-{hashlib.sha256(whole.encode()).hexdigest()[:6]}"  # two names never share a file
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +133,8 @@ class MethodRuns:
 
     @cached_property
     def curves(self) -> Curves | None:
-        """The anytime scores of all seeds; None for an offline bound."""
-        if self.offline:
+        """The anytime scores of all seeds; None for an offline bound, or where a run has none."""
+        if self.offline or not all(self.store.has_curves(run.id) for run in self.runs):
             return None
         frames = [self.store.curves(run.id) for run in self.runs]
         tasks = [column for column in frames[0].columns if column.startswith("task_")]
@@ -226,8 +232,15 @@ def published_for(
     return published(dataset, strategy, metric.removesuffix("_T"), stream, setting)
 
 
-def collect(folders: Iterable[Path]) -> list[Bench]:
-    """Return the benches of all finished runs in some results folders of `ocgl bench`."""
+def collect(folders: Iterable[Path], damaged: list[DamagedFileError] | None = None) -> list[Bench]:
+    """Return the benches of all finished runs in some results folders of `ocgl bench`.
+
+    Only what is stored is read: no strategy file is executed, and no dataset is loaded.
+
+    Args:
+        folders: the results folders.
+        damaged: gets what is damaged and was left out; each raises a `FileWarning` if None.
+    """
     tables: dict[Key, dict[tuple[str, str], dict[str, MethodRuns]]] = {}
     choices: dict[tuple[Key, str, str], ChoiceResult] = {}
     for folder in folders:
@@ -239,21 +252,39 @@ def collect(folders: Iterable[Path]) -> list[Bench]:
                 continue
             config = result.config
             key = Key(config.dataset, config.stream.kind, config.profile, result.setting)
-            method = (config.strategy, result.buffer)
+            method = (config.strategy, result.buffer or config.buffer)
             if isinstance(result, ChoiceResult):
                 if (key, *method) not in choices or result.code == code_name(config.strategy):
                     choices[(key, *method)] = result
             else:
                 variants = tables.setdefault(key, {}).setdefault(method, {})
                 entry = variants.setdefault(_variant(result), MethodRuns(*method, [], store))
-                if result.seed not in [run.seed for run in entry.runs]:
-                    entry.runs.append(result)
+                if result.seed in [run.seed for run in entry.runs]:
+                    continue
+                if entry.runs and not _same_steps(entry.store, entry.runs[0], store, result):
+                    where = folder / result.id
+                    store.damaged[str(where)] = ResultError(where, "it was evaluated after other steps than its seeds")
+                    continue
+                entry.runs.append(result)
+        for error in store.damaged.values():
+            if damaged is not None:
+                damaged.append(error)
+            else:
+                warnings.warn(f"left out: {error}", FileWarning, stacklevel=2)
     if not tables:
         raise ConfigError(f"no finished run in {', '.join(map(str, folders))}; `ocgl bench` makes some")
     return [
         _bench(key, {method: _best_variant(variants) for method, variants in tables[key].items()}, choices)
         for key in sorted(tables)
     ]
+
+
+def _same_steps(store: ResultStore, run: RunResult, other_store: ResultStore, other: RunResult) -> bool:
+    """Return whether two seeds of one method were evaluated after the same steps, or have no curve."""
+    if not (store.has_curves(run.id) and other_store.has_curves(other.id)):
+        return True
+    first, second = store.curves(run.id), other_store.curves(other.id)
+    return first.columns == second.columns and first.select("step", "task").equals(second.select("step", "task"))
 
 
 def _variant(run: RunResult) -> str:

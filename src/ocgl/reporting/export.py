@@ -4,11 +4,11 @@ from functools import partial
 from pathlib import Path
 
 from ocgl.experiments.expansion import Expansion
+from ocgl.files import make_folder, write_whole
 from ocgl.reporting import figures
 from ocgl.reporting.collect import Bench, Key
 from ocgl.reporting.page import main_benches, rank_over
 from ocgl.reporting.tables import as_csv, latex, markdown
-from ocgl.state import write_whole
 
 TABLES = {".md": markdown, ".tex": latex, ".csv": as_csv}
 """Table formats by file ending."""
@@ -22,7 +22,7 @@ def write_export(benches: list[Bench], folder: Path, expansions: dict[Key, Expan
         folder: folder to write to; it is created if needed.
         expansions: neighbourhood expansions of the benches for which one was measured.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     written = []
     for bench in benches:
         name = bench.key.slug

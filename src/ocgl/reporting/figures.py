@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ocgl.experiments.expansion import Expansion, rolling_mean
+from ocgl.files import make_folder, writing
 from ocgl.reporting.collect import Bench
 from ocgl.reporting.extras import require_report_extra
 from ocgl.reporting.methods import color
@@ -22,7 +23,7 @@ COLUMN, PAGE = 3.5, 7.16
 
 STYLE: Any = {
     "font.size": 8, "axes.linewidth": 0.6, "axes.grid": True, "grid.alpha": 0.25, "grid.linewidth": 0.4,
-    "legend.frameon": False, "legend.fontsize": 7, "lines.linewidth": 1.1, "pdf.fonttype": 42,
+    "legend.frameon": False, "legend.fontsize": 7, "text.parse_math": False, "lines.linewidth": 1.1, "pdf.fonttype": 42,
 }  # fmt: skip
 
 
@@ -43,8 +44,9 @@ def draw(make: Callable[[], "Figure"], *paths: Path, dpi: int = 220) -> None:
     with mpl.rc_context(STYLE):
         figure = make()
         for path in paths:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path, dpi=dpi)
+            make_folder(path.parent)
+            with writing(path) as file:
+                figure.savefig(file, dpi=dpi, format=path.suffix[1:])
         plt.close(figure)
 
 
@@ -90,7 +92,7 @@ def anytime(bench: Bench) -> "Figure":
         tuning = task == bench.tuned
         axes.axvline(step - 0.5, color="C3" if tuning else "0.6", linestyle="-" if tuning else ":", linewidth=0.9)
     axes.set(
-        xlabel="batch", ylabel=f"AP$_t$ ({_unit(bench, 'AP_t')})", ylim=(0, 103), xlim=(0, last), title=str(bench.key)
+        xlabel="batch", ylabel=f"AP_t ({_unit(bench, 'AP_t')})", ylim=(0, 103), xlim=(0, last), title=str(bench.key)
     )
     figure.legend(loc="outside lower center", ncols=6)
     return figure

@@ -8,13 +8,13 @@ from typing import Any, cast
 import numpy as np
 
 from ocgl.experiments.expansion import Expansion
+from ocgl.files import write_whole
 from ocgl.reporting import plots
 from ocgl.reporting.collect import METRICS, Bench, Key, MethodRuns
 from ocgl.reporting.estimates import estimate_of, footnote, mark_of
 from ocgl.reporting.extras import require_report_extra
 from ocgl.reporting.statistics import Comparison, Ranks, against_best, interval, mean_ranks
 from ocgl.reporting.tables import HEADS, SPREAD, compared, marks_of, rows_of, size
-from ocgl.state import write_whole
 from ocgl.types import Json
 
 
@@ -37,13 +37,14 @@ class Place:
     comparison: Comparison | None
 
 
-def write_report(benches: list[Bench], page: Path, expansions: dict[Key, Expansion]) -> None:
+def write_report(benches: list[Bench], page: Path, expansions: dict[Key, Expansion], left_out: int = 0) -> None:
     """Write the report page.
 
     Args:
         benches: the benches to report.
         page: HTML file to write.
         expansions: neighbourhood expansions of the benches for which one was measured.
+        left_out: number of damaged files that were left out.
     """
     require_report_extra("the report page")
     sections = [_section(bench, expansions.get(bench.key)) for bench in benches]
@@ -52,7 +53,7 @@ def write_report(benches: list[Bench], page: Path, expansions: dict[Key, Expansi
         .get_template("report.html")
         .render(
             sections=sections,
-            facts=_facts(benches),
+            facts=_facts(benches) | {"left_out": left_out},
             across=_across(benches),
             streams=len(main_benches(benches)),
             spread=SPREAD,
@@ -170,6 +171,7 @@ def _facts(benches: list[Bench]) -> Json:
     tried = sum(e.choice.selection.trials for b in benches for e in b.entries if e.choice is not None)
     return {
         "runs": len(runs),
+        "unchecked": sum(not run.checked for run in runs),
         "trials": tried,
         "datasets": sorted({bench.key.dataset for bench in benches}),
         "methods": sorted({run.strategy for run in runs}),

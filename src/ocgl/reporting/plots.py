@@ -1,5 +1,6 @@
 """Interactive figures for the HTML pages, drawn with plotly."""
 
+from html import escape
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, cast
 
@@ -48,7 +49,7 @@ def anytime(bench: Bench) -> "go.Figure":
         if curves is None:
             continue
         x, last = curves.steps, max(last, int(curves.steps[-1]))
-        group: Json = {"legendgroup": entry.title}
+        group: Json = {"legendgroup": escape(entry.title)}
         if len(curves.anytime) > 1:
             ends = np.concatenate([curves.anytime.max(0), curves.anytime.min(0)[::-1]])
             band: Json = {"fill": "toself", "fillcolor": faded(entry.strategy, 0.15), "line": {"width": 0}}
@@ -56,12 +57,14 @@ def anytime(bench: Bench) -> "go.Figure":
                 x=np.concatenate([x, x[::-1]]), y=_single(ends), **band, **group, showlegend=False, hoverinfo="skip"
             )
         line: Json = {"color": color(entry.strategy), "width": 1.6}
-        figure.add_scatter(x=x, y=_single(curves.anytime.mean(0)), mode="lines", line=line, name=entry.title, **group)
+        figure.add_scatter(
+            x=x, y=_single(curves.anytime.mean(0)), mode="lines", line=line, name=escape(entry.title), **group
+        )
     for entry in bench.entries:
         if entry.offline:
             steps, bound = joint_steps(bench, entry, last)
             line = {"color": color(entry.strategy), "width": 1.6, "dash": "dash", "shape": "hv"}
-            figure.add_scatter(x=steps, y=bound, mode="lines", line=line, name=f"{entry.title} (offline bound)")
+            figure.add_scatter(x=steps, y=bound, mode="lines", line=line, name=f"{escape(entry.title)} (offline bound)")
     for task, step in enumerate(bench.boundaries, start=1):
         tuning = task == bench.tuned
         style: Json = {"width": 1.8, "color": "#c0392b"} if tuning else {"width": 1, "dash": "dot", "color": "#999"}
@@ -116,7 +119,7 @@ def buffers(bench: Bench, metric: str) -> "go.Figure":
         points = [(e.buffer, v.mean(), v.std()) for e, v in zip(entries, values, strict=True) if v is not None]
         x, y, spread = zip(*points, strict=True)
         figure.add_scatter(
-            x=x, y=y, error_y={"array": spread, "width": 4, "thickness": 1}, name=entries[0].title,
+            x=x, y=y, error_y={"array": spread, "width": 4, "thickness": 1}, name=escape(entries[0].title),
             mode="lines+markers", line={"color": color(strategy), "width": 1.6},
         )  # fmt: skip
     figure.update_layout(
@@ -148,11 +151,12 @@ def cost(bench: Bench, what: str) -> "go.Figure":
     sides = cycle(("middle right", "middle left"))  # labels on both sides overlap less
     for entry, a, b, is_optimal in zip(entries, x, y, optimal, strict=True):
         mark: Json = {"color": color(entry.strategy), "size": 11, "symbol": "circle" if is_optimal else "circle-open"}
-        hover = f"{entry.title}<br>{COSTS[what]}: %{{x:.4g}}<br>AAP: %{{y:.2f}}{mark_of(entry.estimate)}<extra></extra>"
+        figures = f"{COSTS[what]}: %{{x:.4g}}<br>AAP: %{{y:.2f}}{mark_of(entry.estimate)}"
+        hover = f"{escape(entry.title)}<br>{figures}<extra></extra>"
         figure.add_scatter(
             x=[a], y=[b], mode="markers+text", marker=mark | {"line": {"width": 2}},
-            text=[entry.title if is_optimal else ""],
-            textposition=next(sides) if is_optimal else None, textfont={"size": 10}, name=entry.title,
+            text=[escape(entry.title) if is_optimal else ""],
+            textposition=next(sides) if is_optimal else None, textfont={"size": 10}, name=escape(entry.title),
             hovertemplate=hover,
         )  # fmt: skip
     figure.update_layout(**LAYOUT, xaxis_title=COSTS[what], yaxis_title=f"AAP, {bench.unit('AAP')}")
@@ -211,13 +215,13 @@ def ranks(found: Ranks) -> "go.Figure":
     for place, (name, rank) in enumerate(zip(found.names, found.ranks, strict=True)):
         figure.add_scatter(
             x=[rank], y=[rows - place], mode="markers+text", marker={"size": 9, "color": "#345"},
-            text=[f" {name}  {rank:.2f}"], textposition="middle right", showlegend=False, hoverinfo="skip",
+            text=[f" {escape(name)}  {rank:.2f}"], textposition="middle right", showlegend=False, hoverinfo="skip",
         )  # fmt: skip
     for i, (first, last) in enumerate(found.cliques()):
         y = rows + 1 + 0.5 * i
         x = [found.ranks[first], found.ranks[last]]
         line: Json = {"width": 5, "color": "#c0392b"}
-        hover = f"no significant difference: {', '.join(found.names[first : last + 1])}"
+        hover = f"no significant difference: {escape(', '.join(found.names[first : last + 1]))}"
         figure.add_scatter(x=x, y=[y, y], mode="lines", line=line, showlegend=False, hovertext=hover, hoverinfo="text")
     figure.update_layout(**LAYOUT, xaxis_title=f"mean rank (critical difference {found.difference:.2f})")
     figure.update_yaxes(visible=False)
@@ -233,15 +237,17 @@ def trials(entries: list[MethodRuns]) -> "go.Figure":
     for entry in entries:
         assert entry.choice is not None
         rows = [(configuration, value) for configuration, value, _ in entry.choice.table if value is not None]
-        text = [", ".join(f"{k}={v}" for k, v in configuration.items()) for configuration, _ in rows]
+        text = [escape(", ".join(f"{k}={v}" for k, v in configuration.items())) for configuration, _ in rows]
         chosen = entry.choice.selection.score
         marks: Json = {"color": color(entry.strategy), "size": 6, "opacity": 0.55, "symbol": "circle-open"}
         figure.add_scatter(
-            x=[value for _, value in rows], y=[entry.title] * len(rows), mode="markers", marker=marks,
+            x=[value for _, value in rows], y=[escape(entry.title)] * len(rows), mode="markers", marker=marks,
             hovertext=text, hovertemplate="%{x:.2f}: %{hovertext}<extra></extra>", showlegend=False,
         )  # fmt: skip
         star: Json = {"color": color(entry.strategy), "size": 13, "symbol": "star"}
-        figure.add_scatter(x=[chosen], y=[entry.title], mode="markers", marker=star, showlegend=False, hoverinfo="x")
+        figure.add_scatter(
+            x=[chosen], y=[escape(entry.title)], mode="markers", marker=star, showlegend=False, hoverinfo="x"
+        )
     figure.update_layout(**LAYOUT | {"margin": {"l": 90, "r": 12, "t": 8, "b": 42}})
     figure.update_xaxes(title="validation AP, percent")
     figure.update_yaxes(autorange="reversed")

@@ -6,15 +6,14 @@ from typing import Any
 import numpy as np
 
 from ocgl.errors import ConfigError
-from ocgl.experiments.result_store import CURVES
 from ocgl.experiments.results import RunResult
 from ocgl.experiments.run_directory import RunDirectory
+from ocgl.files import write_whole
 from ocgl.reporting.estimates import estimate_of, sentence
 from ocgl.reporting.extras import require_report_extra
 from ocgl.reporting.page import environment, plotly_source
 from ocgl.reporting.plots import LAYOUT, div
 from ocgl.reporting.tables import per_update
-from ocgl.state import write_whole
 
 _FIGURES = ("AAP", "AP", "AF", "AF_T", "prequential")
 
@@ -68,9 +67,7 @@ def _facts(result: RunResult) -> list[tuple[str, str]]:
 
 
 def _figures(directory: Path, result: RunResult) -> list[tuple[str, str]]:
-    import polars as pl
-
-    curves = pl.read_parquet(directory / CURVES)
+    curves = RunDirectory(directory).curves()
     tasks = result.statistics.tasks
     per_task = curves.select([f"task_{j}" for j in range(tasks)]).to_numpy().T
     step, task = curves["step"].to_numpy(), curves["task"].to_numpy()

@@ -12,6 +12,10 @@ from ocgl.reporting.estimates import MARK, Estimate, footnote, mark_of
 
 LATEX_MARKS = {0: "{}", 1: r"\textbf{{{}}}", 2: r"\underline{{{}}}", 3: r"\dashuline{{{}}}"}
 MARKDOWN_MARKS = {0: "{}", 1: "**{}**", 2: "{} ²", 3: "{} ³"}
+LATEX_ESCAPES = str.maketrans(
+    {c: f"\\{c}" for c in "_%&#${}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\^{}", "\n": " "}
+)
+MARKDOWN_ESCAPES = str.maketrans({c: f"\\{c}" for c in "|*`[]\\"} | {"<": "&lt;", ">": "&gt;", "\n": " "})
 HEADS = {"AAP": "AAP", "AP": "AP", "AF_T": "AF"}
 SPREAD = "mean ± population std over seeds"
 """Caption of the tables; the population standard deviation is numpy's default, and the paper's."""
@@ -131,7 +135,8 @@ def markdown(bench: Bench) -> str:
     head = ["method", "seeds", *(part for m in METRICS for part in (HEADS[m], *(f"{HEADS[m]} {e}" for e in extra)))]
     lines = [_line(head), "|" + "---|" * len(head)]
     for row in rows:
-        parts = [row.entry.title + (f" ({row.note})" if row.note else ""), str(len(row.entry.runs))]
+        title = row.entry.title.translate(MARKDOWN_ESCAPES)
+        parts = [title + (f" ({row.note})" if row.note else ""), str(len(row.entry.runs))]
         for metric in METRICS:
             cell = row.cells[metric]
             ours = MARKDOWN_MARKS[cell.place].format(cell.ours) + cell.mark
@@ -149,12 +154,12 @@ def latex(bench: Bench) -> str:
     """Return the table of a bench as LaTeX; the best three are bold, underlined and dashed, as in the paper."""
     rows = rows_of(bench)
     lines = [
-        " & ".join([row.entry.title.replace("_", r"\_"), *(_latex_cell(row.cells[metric]) for metric in METRICS)])
+        " & ".join([row.entry.title.translate(LATEX_ESCAPES), *(_latex_cell(row.cells[metric]) for metric in METRICS)])
         for row in rows
     ]
     body = " \\\\\n".join(lines)
     return (
-        f"% {bench.key}: {SPREAD}. Needs booktabs and ulem (dashed underline).\n"
+        f"% {' '.join(str(bench.key).split())}: {SPREAD}. Needs booktabs and ulem (dashed underline).\n"
         "\\begin{tabular}{lccc}\n\\toprule\nmethod & AAP & AP & AF \\\\\n\\midrule\n"
         f"{body} \\\\\n\\bottomrule\n{_latex_marks(marks_of(rows))}\\end{{tabular}}\n"
     )

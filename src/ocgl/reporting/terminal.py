@@ -2,8 +2,8 @@
 
 import numpy as np
 from rich.console import Group
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from ocgl.experiments.expansion import WINDOW, Expansion
 from ocgl.experiments.results import RunResult
@@ -20,7 +20,7 @@ KEYS = ("strategy", "dataset", "stream", "setting", "buffer", "profile")
 def result_table(result: RunResult) -> Group:
     """Return the scores, the cost and the protocol card of a run."""
     title = f"{result.strategy} on {result.dataset} ({result.stream} stream, profile {result.profile})"
-    scores = Table(title=title, title_justify="left")
+    scores = Table(title=plain(title), title_justify="left")
     names = ("AAP", "AP", "AF", "AF_T", "prequential")
     estimate = sentence(result)
     for name in names:
@@ -29,9 +29,63 @@ def result_table(result: RunResult) -> Group:
     return Group(scores, *([estimate] if estimate else []), _cost(result), _card(result))
 
 
+def cell(value: object) -> str:
+    """Return a value of a row of results as text."""
+    return "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def results_table(rows: list[Json]) -> Group:
+    """Return the rows of a results folder as a table that fits a terminal of 80 columns.
+
+    What all rows share stands above the table. An id is shortened to what no other id begins with; `ocgl reproduce`
+    takes it like that.
+    """
+    if not rows:
+        return Group("no runs")
+    names = list(rows[0])
+    differing = [n for n in names if len({row[n] for row in rows}) > 1 or n in ("id", "AAP", "AP")]
+    columns = [n for n in differing if any(row[n] is not None for row in rows)]
+    common = {n: rows[0][n] for n in names if n not in columns and rows[0][n] is not None}
+    width = _unique_prefix([str(row["id"]) for row in rows])
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in columns:
+        text = name in ("dataset", "strategy", "setting", "stream", "profile")
+        table.add_column(name, overflow="fold", no_wrap=not text, justify="left" if text or name == "id" else "right")
+    for row in rows:
+        shown = row | {"id": str(row["id"])[:width]}
+        table.add_row(*(plain(cell(shown[name])) for name in columns))
+    return Group(plain(", ".join(f"{name} {cell(value)}" for name, value in common.items())), table)
+
+
+def _unique_prefix(ids: list[str], least: int = 8) -> int:
+    """Return how many characters tell ids apart.
+
+    >>> _unique_prefix(["aaaaaaaaaa", "aaaaaaaaab"])
+    10
+    """
+    longest = max(map(len, ids))
+    return next((n for n in range(least, longest) if len({name[:n] for name in ids}) == len(set(ids))), longest)
+
+
+def plain(text: object) -> Text:
+    """Return a text that is shown as it is: no markup, and no control characters."""
+    return Text("".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in str(text)))
+
+
+def time_left(seconds: float) -> str:
+    """Return a rough time in words.
+
+    >>> time_left(20), time_left(150), time_left(9000)
+    ('less than a minute', 'about 2 min', 'about 2.5 h')
+    """
+    if seconds < 60:
+        return "less than a minute"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
+
+
 def expansion_table(found: Expansion) -> Table:
     """Return the number of nodes that batches reach: single batches, and the rolling mean of Figure 2."""
-    table = Table(title=f"{found.dataset}: nodes reached per batch", title_justify="left")
+    table = Table(title=plain(f"{found.dataset}: nodes reached per batch"), title_justify="left")
     heads = ("hops", "all: mean", "all: most in one batch", f"all: most, mean of {WINDOW} batches")
     for name in (*heads, "capped: mean", "capped: most", "bound"):
         table.add_column(name, justify="right")
@@ -60,9 +114,10 @@ def status_table(status: SweepStatus, seconds: float) -> Group:
         means = [f"{np.mean(values):.2f}" if values else "" for values in scores]
         means[0] += mark_of(estimate_of(progress.runs))
         counts = (f"{progress.tried}/{progress.trials}", f"{len(progress.runs)}/{progress.seeds}")
-        table.add_row(label, counts[0], best, escape(_configuration_text(progress.configuration)), counts[1], *means)
+        chosen = plain(_configuration_text(progress.configuration))
+        table.add_row(plain(label), counts[0], best, chosen, counts[1], *means)
     computed, left = status.done - status.reused, status.planned - status.done - len(status.failed)
-    rest = f"about {left * seconds / computed / 60:.0f} min left" if computed else "time left unknown"
+    rest = f"{time_left(left * seconds / computed)} left" if computed else "time left unknown"
     progress_text = (
         f"{status.done} of {status.planned} done ({status.reused} from earlier calls), {status.running} running"
     )
@@ -83,16 +138,16 @@ def bench_table(results: list[RunResult]) -> Table:
     title = ", ".join(f"{KEYS[i]} {next(iter(groups))[i]}" for i in shared)
     theirs = any(_published(runs[0], metric) for runs in groups.values() for metric in METRICS)
     marks = footnote(map(estimate_of, groups.values()))
-    table = Table(title=f"{SPREAD}; {title}", title_justify="left", caption=marks, caption_justify="left")
+    table = Table(title=plain(f"{SPREAD}; {title}"), title_justify="left", caption=marks, caption_justify="left")
     for i, name in enumerate((*KEYS, "seeds")):
         if i not in shared:
-            table.add_column(name, no_wrap=True)
+            table.add_column(name, overflow="fold", no_wrap=name == "seeds")
     for metric in METRICS:
         for name in (metric, "published") if theirs else (metric,):
             table.add_column(name, justify="right", no_wrap=True)
     for key, runs in sorted(groups.items(), key=lambda item: -float(np.mean([run.AP or 0 for run in item[1]]))):
         cells = [cell for metric in METRICS for cell in _ours_and_published(runs, metric)[: 1 + theirs]]
-        table.add_row(*(value for i, value in enumerate(key) if i not in shared), str(len(runs)), *cells)
+        table.add_row(*(plain(value) for i, value in enumerate(key) if i not in shared), str(len(runs)), *cells)
     return table
 
 
@@ -123,5 +178,5 @@ def _card(result: RunResult) -> Table:
     table = Table(title="protocol", title_justify="left", show_header=False, box=None)
     for name, value in result.protocol.items():
         if name != "options" and value:
-            table.add_row(f"[dim]{name}", escape("; ".join(value) if isinstance(value, list) else str(value)))
+            table.add_row(Text(name, "dim"), plain("; ".join(map(str, value)) if isinstance(value, list) else value))
     return table

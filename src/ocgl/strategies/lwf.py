@@ -111,7 +111,7 @@ class Teacher:
 
     def copy(self, model: nn.Module) -> None:
         """Become what the network is now."""
-        self._model = copy.deepcopy(model).requires_grad_(False)
+        self._model = copy.deepcopy(model).requires_grad_(False).eval()
         self.fresh = True
 
     def probabilities(self, neighborhood: Neighborhood, temperature: float) -> Tensor | None:
@@ -123,20 +123,23 @@ class Teacher:
 
     @property
     def nbytes(self) -> int:
-        """As many bytes as the parameters of the network."""
-        return self._trainer.parameter_bytes
+        """As many bytes as the parameters and buffers of the network."""
+        return self._trainer.parameter_bytes + self._trainer.buffer_bytes
 
     def state(self) -> State:
         """Return the copy."""
         if self._model is None:
             return State({}, {"fresh": self.fresh, "copied": False})
         arrays = {name: p.numpy().copy() for name, p in self._model.named_parameters()}
+        arrays |= {name: buffer.numpy().copy() for name, buffer in self._model.named_buffers()}
         return State(dict(arrays), {"fresh": self.fresh, "copied": True})
 
     def load_state(self, state: State) -> None:
         """Take the copy."""
         self._model, self.fresh = None, bool(state.facts["fresh"])
         if state.facts["copied"]:
-            self._model = copy.deepcopy(self._trainer.model).requires_grad_(False)
+            self._model = copy.deepcopy(self._trainer.model).requires_grad_(False).eval()
             for name, parameter in self._model.named_parameters():
                 parameter.data = torch.from_numpy(np.array(state.arrays[name]))
+            for name, buffer in self._model.named_buffers():
+                buffer.copy_(torch.from_numpy(np.array(state.arrays[name])))

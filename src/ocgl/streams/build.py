@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from ocgl.errors import ConfigError, StreamError, UnknownNameError
+from ocgl.errors import StreamError, UnknownNameError
 from ocgl.graph import Graph
 from ocgl.streams.batching import label_steps, step_ends
 from ocgl.streams.config import StreamConfig
@@ -13,6 +13,7 @@ from ocgl.streams.split import TEST, TRAIN, roles
 from ocgl.streams.stream import Stream
 from ocgl.streams.tasks import Plan, plan
 from ocgl.types import IntArray
+from ocgl.validation import explained
 
 
 def make_stream(graph: Graph, kind: str = "class", **options: Any) -> Stream:
@@ -36,8 +37,7 @@ def make_stream(graph: Graph, kind: str = "class", **options: Any) -> Stream:
     try:
         config = StreamConfig.model_validate({"kind": kind, **options})
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ConfigError(f"stream option {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise explained(error, "stream option ") from error
     return build(graph, config)
 
 

@@ -1,8 +1,11 @@
 """Options of a stream, with their defaults."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
+
+from ocgl.errors import ConfigError
+from ocgl.validation import plain_numbers
 
 Kind = Literal["class", "time", "domain", "task", "blurry", "iid"]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -29,7 +32,7 @@ class StreamConfig(BaseModel):
         missing_labels: fraction of training nodes whose label never arrives.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     kind: Kind = "class"
     batch_size: PositiveInt = 10
@@ -46,10 +49,15 @@ class StreamConfig(BaseModel):
     label_delay: NonNegativeInt | tuple[NonNegativeInt, NonNegativeInt] = 0
     missing_labels: Fraction = 0.0
 
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_values(cls, given: Any) -> Any:
+        return plain_numbers(given) if isinstance(given, dict) else given
+
     @model_validator(mode="after")
     def _whole(self) -> "StreamConfig":
         if abs(sum(self.split) - 1) > 1e-9:
-            raise ValueError(f"the fractions of the split must add up to 1, not {sum(self.split)}")
+            raise ConfigError(f"split {list(self.split)}: the fractions must add up to 1, not {sum(self.split):g}")
         if isinstance(self.label_delay, tuple) and self.label_delay[0] > self.label_delay[1]:
-            raise ValueError("label_delay must be a range [least, most] with least <= most")
+            raise ConfigError(f"label_delay {list(self.label_delay)}: write a range [least, most] with least <= most")
         return self

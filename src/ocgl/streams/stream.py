@@ -8,29 +8,19 @@ from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import ClassVar, cast
-from zipfile import BadZipFile
-from zlib import error as ZlibError
 
 import numpy as np
 
-from ocgl.errors import BeyondPrefixError, GraphError, StreamError
+from ocgl.errors import BeyondPrefixError, DamagedFileError, GraphError, StreamError, StreamFileError
+from ocgl.files import read_npz, write_whole
 from ocgl.graph import Arrival, Graph, Labels
 from ocgl.kernels import kernel
-from ocgl.state import write_whole
+from ocgl.streams.checks import check_stream
+from ocgl.streams.config import StreamConfig
 from ocgl.streams.split import TEST, TRAIN, VALIDATION
 from ocgl.types import AnyArray, IntArray, Json, PositionArray
 
-UNREADABLE = (
-    OSError,
-    EOFError,
-    ValueError,
-    TypeError,
-    IndexError,
-    RuntimeError,
-    BadZipFile,
-    ZlibError,
-    GraphError,
-)
+UNREADABLE = (ValueError, TypeError, LookupError, GraphError, RecursionError)
 
 
 @kernel
@@ -247,31 +237,31 @@ class Stream:
 
     @classmethod
     def load(cls, path: str | Path) -> "Stream":
-        """Read a file written by `save`, and verify its hashes."""
+        """Read a file written by `save`, verify its hashes, and check that it is a stream."""
         try:
-            stream, intact = cls._read(path)
+            arrays = read_npz(Path(path))
+            stream, intact = cls._parse(arrays)
+        except DamagedFileError as error:
+            raise StreamFileError(path, f"it holds no stream: {error.why}") from error
         except KeyError as error:
-            raise StreamError(f"{path} holds no stream: it has no {error.args[0]}") from error
+            raise StreamFileError(path, f"it holds no stream: it has no {error.args[0]}") from error
         except UNREADABLE as error:
-            raise StreamError(f"{path} holds no stream: {error}") from error
+            raise StreamFileError(path, f"it holds no stream: {error}") from error
         if not intact:
-            raise StreamError(f"{path} was changed after it was written (its content hash differs); create it again")
+            raise StreamFileError(path, "it was changed after it was written (a hash differs); create it again")
         return stream
 
     @classmethod
-    def _read(cls, path: str | Path) -> tuple["Stream", bool]:
-        file = np.load(path, allow_pickle=False)
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise ValueError("it is a single array, not an .npz archive")
-        with file:
-            arrays = {name: file[name] for name in file.files}
+    def _parse(cls, arrays: dict[str, AnyArray]) -> tuple["Stream", bool]:
         text, checksum = str(arrays.pop("facts")), arrays.pop("checksum", None)
         intact = checksum is None or str(checksum) == _checksum(text, arrays)  # older files have none
         facts = cast(Json, json.loads(text))
         columns = {k.removeprefix("graph_"): v for k, v in arrays.items() if k.startswith("graph_")}
-        graph = Graph.from_columns(facts["name"], columns, tuple(facts["notes"]))
+        graph = Graph.from_columns(str(facts["name"]), columns, tuple(facts["notes"]))
         rest = {name: arrays[name] for name in cls.ARRAYS}
-        stream = cls(graph, **rest, base=facts["base"], config=facts["config"], whole_tasks=facts["whole_tasks"])
+        config = StreamConfig.model_validate(facts["config"]).model_dump(mode="json")
+        stream = cls(graph, **rest, base=facts["base"], config=config, whole_tasks=facts["whole_tasks"])
+        check_stream(stream)
         return stream, intact and stream.content_hash == facts["hash"]
 
     def statistics(self) -> Json:

@@ -1,21 +1,29 @@
 """The base class of all strategies: learn from batches, predict for nodes, and nothing else."""
 
 import dataclasses
+import json
+import sys
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
-from pydantic import ConfigDict, Field, PositiveInt
+from pydantic import ConfigDict, Field, PositiveInt, model_validator
 from pydantic.dataclasses import dataclass
+from pydantic_core import ArgsKwargs
 
-from ocgl.errors import NeedsStoreError, StateError, WrongSamplingError, WrongWidthError
+from ocgl.code import code_of_file
+from ocgl.errors import NeedsStoreError, StateError, StateWarning, WrongSamplingError, WrongWidthError
 from ocgl.graph import UNKNOWN, Batch, Cost, Neighborhood, NeighborSampling
 from ocgl.graph.features import Table
 from ocgl.graph.neighbor_sampling import Degrees, Norm
-from ocgl.rng import restore, state_of
-from ocgl.state import State, Stateful
+from ocgl.rng import restore, seeded_torch, state_of
+from ocgl.state import SCHEMA_VERSION, State, Stateful
 from ocgl.types import FloatArray, IntArray, Json
+from ocgl.validation import plain_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +38,7 @@ Kind = TypeVar("Kind", bound=type)
 @dataclass_transform(kw_only_default=True, field_specifiers=(Field,))
 def strategy(cls: Kind) -> Kind:
     """Make the annotated fields of a class its hyperparameters: keyword arguments, checked by type and range."""
-    strict = ConfigDict(extra="forbid", validate_default=True, allow_inf_nan=False)
+    strict = ConfigDict(extra="forbid", strict=True, validate_default=True, allow_inf_nan=False)
     return cast(Kind, dataclass(kw_only=True, config=strict)(cls))
 
 
@@ -93,6 +101,12 @@ class Strategy(ABC):
 
     seed: int = Field(default=0, ge=0)
     fanout: Fanout = 10
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_values(cls, given: Any) -> Any:
+        """Take numpy's numbers and lists; a number as text, or true for 1, is refused."""
+        return ArgsKwargs(given.args, plain_numbers(given.kwargs or {})) if isinstance(given, ArgsKwargs) else given
 
     def __post_init__(self) -> None:
         self.setup()
@@ -163,7 +177,7 @@ class Strategy(ABC):
         if not batch.known.any():
             return
         if not self._width:
-            self.build(batch.neighborhood.width)
+            self._build(batch.neighborhood.width)
         self.update(batch)
         self.updates += 1
 
@@ -250,9 +264,16 @@ class Strategy(ABC):
         """Number of past nodes that the strategy holds."""
         return sum(int(getattr(part, "nodes", 0)) for part in self._parts.values())
 
+    def identity(self) -> Json:
+        """Return what a saved state says of itself: strategy, hyperparameters, seed, code and schema version."""
+        values = json.loads(json.dumps(self.hyperparameters(), default=repr))
+        named = {"strategy": self.name, "hyperparameters": values, "seed": self.seed}
+        return named | {"code": _code_of_class(type(self)), "schema_version": SCHEMA_VERSION}
+
     def state(self) -> State:
-        """Return a copy of everything that learning has changed."""
-        state = State({}, {"width": self._width, "values": {name: getattr(self, name) for name in self._values}})
+        """Return a copy of everything that learning has changed, with the identity of the strategy."""
+        values = {name: getattr(self, name) for name in self._values}
+        state = State({}, {"identity": self.identity(), "width": self._width, "values": values})
         for name, part in self._parts.items():
             if isinstance(part, np.random.Generator):
                 state.include(name, State({}, state_of(part)))
@@ -261,21 +282,51 @@ class Strategy(ABC):
         return state
 
     def load_state(self, state: State) -> None:
-        """Become what the state was taken from, or stay as it is and raise `StateError`."""
+        """Become what the state was taken from, or stay as it is and raise `StateError`.
+
+        The state of another strategy, width or schema version is refused. One of other hyperparameters, another seed
+        or other code is taken where it fits, with a `StateWarning`.
+        """
+        self._check_identity(state)
         before = self.state()
         try:
             self._take(state)
         except (StateError, KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
             self._take(before)
             raise StateError(f"the state does not fit {self.name} with these hyperparameters: {error!r}") from error
+        self._report_differences(state.facts["identity"])
+
+    def _build(self, width: int) -> None:
+        with seeded_torch(self.seed):  # a network of torch's own layers draws its weights by the seed, too
+            self.build(width)
+
+    def _check_identity(self, state: State) -> None:
+        given, own = state.facts.get("identity"), self.identity()
+        if not isinstance(given, dict):
+            raise StateError(f"the state does not say what it is of; this {self.name} needs one that a strategy saved")
+        for key, what in (("strategy", ""), ("schema_version", "schema version ")):
+            if given.get(key) != own[key]:
+                raise StateError(f"the state is of {what}{given.get(key)}, not of {what}{own[key]}")
+        width = state.facts.get("width", 0)
+        if self._width and width and width != self._width:
+            raise StateError(f"the state is of features of width {width}, not of {self._width}")
+
+    def _report_differences(self, given: Json) -> None:
+        own = self.identity()
+        other = [key for key in ("hyperparameters", "seed") if given.get(key) != own[key]]
+        if given.get("code") != own["code"]:
+            other.append(f"code ({given.get('code')}, now {own['code']})")
+        if other:
+            text = f"the state of {self.name} was saved with other {', '.join(other)}: predictions may differ"
+            warnings.warn(text, StateWarning, stacklevel=3)
 
     def _take(self, state: State) -> None:
         self._parts.clear()
         self.setup()
         if state.facts["width"]:
-            self.build(state.facts["width"])
+            self._build(state.facts["width"])
         wanted = {name for name, part in self._parts.items() if isinstance(part, np.random.Generator | Stateful)}
-        given = state.facts.keys() - {"width", "values"}
+        given = state.facts.keys() - {"identity", "width", "values"}
         if given != wanted or state.facts["values"].keys() != set(self._values):
             raise StateError(f"it holds {', '.join(sorted(given))}, not {', '.join(sorted(wanted))}")
         for name in [name for name in self._parts if name in wanted]:  # in order of registration
@@ -292,6 +343,13 @@ class Strategy(ABC):
         twin = type(self)(seed=self.seed, **self.hyperparameters())
         twin.load_state(self.state())
         return twin
+
+
+@cache
+def _code_of_class(kind: type) -> str | None:
+    """Return a short name of the code of a strategy class; None for a class that is in no file."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return None if file is None else code_of_file(Path(file))
 
 
 _PLAIN = (int, float, str, bool, type(None))

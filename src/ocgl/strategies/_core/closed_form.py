@@ -8,7 +8,7 @@ from pydantic import Field, NonNegativeInt
 from scipy.linalg import cho_factor, cho_solve
 
 from ocgl.buffers import RevisitBuffer
-from ocgl.errors import ConfigError, StateError, WrongWidthError
+from ocgl.errors import ConfigError, NotFiniteError, StateError, WrongWidthError
 from ocgl.graph import Batch, MeteredStore, Neighborhood, NeighborSampling
 from ocgl.graph.features import Table
 from ocgl.nn.moments import Moments
@@ -71,13 +71,21 @@ class ClosedForm(Strategy):
     def update(self, batch: Batch) -> None:
         """Add the labelled nodes to the moments."""
         neighborhood = batch.neighborhood
-        rows, labels = self.features.encode(neighborhood)[batch.known], batch.labels[batch.known]
+        rows, labels = self._encode(neighborhood)[batch.known], batch.labels[batch.known]
         self.moments.add(rows, labels)
         if self.needs_store:
             assert batch.store is not None
             self._revisit(batch.store)
             known = neighborhood.nodes[: neighborhood.seeds][batch.known]
             self.buffer.offer(batch.store.ids_at(known), rows, labels)
+
+    def _encode(self, neighborhood: Neighborhood) -> FloatArray:
+        """Return the features of the seeds; a sum that overflows would make every later answer meaningless."""
+        with np.errstate(all="ignore"):
+            rows = self.features.encode(neighborhood)
+        if not np.isfinite(rows).all():
+            raise NotFiniteError(f"sums over features overflow in {self.name}: scale the features down")
+        return rows
 
     def _revisit(self, store: MeteredStore) -> None:
         """Correct what was learned of the nodes whose turn it is; a node that this store does not know stays."""
@@ -86,7 +94,7 @@ class ClosedForm(Strategy):
         if len(slots) == 0:
             return
         distinct, place = np.unique(self.buffer.ids[slots], return_inverse=True)  # a node may have been learned twice
-        now = self.features.encode(store.sample(distinct, self.sampling, key(self._rng)))[place]
+        now = self._encode(store.sample(distinct, self.sampling, key(self._rng)))[place]
         self.moments.remove(self.buffer.rows[slots], self.buffer.labels[slots])
         self.moments.add(now, self.buffer.labels[slots])
         self.buffer.rows[slots] = now
@@ -121,7 +129,7 @@ class ClosedForm(Strategy):
         """Return the linear scores."""
         self.check_neighborhood(neighborhood)
         weights, bias = self.classifier()
-        scores: FloatArray = (self.features.encode(neighborhood) @ weights + bias).astype(np.float32)
+        scores: FloatArray = (self._encode(neighborhood) @ weights + bias).astype(np.float32)
         return scores
 
     @property

@@ -98,11 +98,13 @@ class FeatureReplay(Strategy):
         z = self.features(batch.neighborhood)
         targets = self.head.targets(batch.labels)
         allowed = None if batch.candidates is None else self.head.allowed(batch.candidates)
+        self.trainer.train()
         with np.errstate(all="ignore"):  # a diverging loss is counted, not warned of
             if self.scale is not None:
                 self.scale.observe(z)
-            for _ in range(self.passes):
-                self.step(z, targets, allowed)
+            for number in range(self.passes):
+                with self.trainer.draws(self.seed, self.updates, number):
+                    self.step(z, targets, allowed)
             self.buffer.offer(z[batch.known], batch.labels[batch.known])
 
     def features(self, neighborhood: Neighborhood) -> FloatArray:
@@ -148,6 +150,7 @@ class FeatureReplay(Strategy):
     def scores(self, neighborhood: Neighborhood) -> FloatArray:
         """Return the logits."""
         self.check_neighborhood(neighborhood)
+        self.trainer.eval()
         with torch.no_grad(), np.errstate(all="ignore"):
             inputs = torch.from_numpy(self.inputs(self.features(neighborhood)))
             logits: FloatArray = self.model(inputs).numpy()

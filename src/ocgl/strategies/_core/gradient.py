@@ -95,11 +95,15 @@ class GradientStrategy(Strategy):
         if self.trainer.add_outputs(batch.labels[batch.known]):
             self.grow_parts(self.trainer.parameters)
         examples = self.examples(batch)
+        self.trainer.train()
         with np.errstate(all="ignore"):  # a diverging loss is counted, not warned of
-            self.before_batch(examples)
-            for _ in range(self.passes):
-                self.step(examples)
-            self.after_batch(examples, batch)
+            with self.trainer.draws(self.seed, self.updates, 0):
+                self.before_batch(examples)
+            for number in range(self.passes):
+                with self.trainer.draws(self.seed, self.updates, number + 1):
+                    self.step(examples)
+            with self.trainer.draws(self.seed, self.updates, self.passes + 1):
+                self.after_batch(examples, batch)
 
     # What methods are written with
 
@@ -167,6 +171,7 @@ class GradientStrategy(Strategy):
     def scores(self, neighborhood: Neighborhood) -> FloatArray:
         """Return the logits."""
         self.check_neighborhood(neighborhood)
+        self.trainer.eval()
         with torch.no_grad(), np.errstate(all="ignore"):
             logits: FloatArray = self.logits(neighborhood).numpy()
         return logits

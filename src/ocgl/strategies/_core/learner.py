@@ -5,14 +5,18 @@ from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import TypeAdapter, ValidationError
 
-from ocgl.errors import ConfigError, EmptyBatchError
+from ocgl.errors import ConfigError, EmptyBatchError, StateError
 from ocgl.graph import Arrival, Batch, GraphStore, Labels, MeteredStore, NeighborSampling
 from ocgl.graph.events import candidates_of
 from ocgl.rng import generator, key, restore, state_of
 from ocgl.state import State
 from ocgl.strategies._core.base import Fanout, Strategy, caps_of
-from ocgl.types import IntArray
+from ocgl.strategies._core.registry import make_strategy
+from ocgl.types import IntArray, Json
+
+_FANOUT: TypeAdapter[Fanout] = TypeAdapter(Fanout)
 
 
 class Learner:
@@ -22,7 +26,7 @@ class Learner:
     with one fixed key: they depend on the node and its degree alone, and predicting changes nothing.
 
     Args:
-        strategy: the strategy to train.
+        strategy: the strategy to train, or the name of one, which is made with its defaults.
         eval_fanout: fan-out of neighbourhoods for predictions; `same` for the strategy's own.
         chunk: nodes per neighbourhood sample in `predict`.
         store: an empty store; one in memory if none is given.
@@ -30,11 +34,16 @@ class Learner:
 
     def __init__(
         self,
-        strategy: Strategy,
+        strategy: Strategy | str,
         eval_fanout: Fanout | Literal["same"] = "same",
         chunk: int = 512,
         store: GraphStore | None = None,
     ) -> None:
+        if isinstance(strategy, str):
+            strategy = make_strategy(strategy)
+        if not isinstance(strategy, Strategy):
+            given = f"the class {strategy.__name__}" if isinstance(strategy, type) else f"a {type(strategy).__name__}"
+            raise ConfigError(f"a learner takes a strategy such as ER(lr=0.01), or the name of one, not {given}")
         if chunk < 1:
             raise ConfigError(f"chunk must be positive, not {chunk}")
         self.strategy = strategy
@@ -118,12 +127,25 @@ class Learner:
 
     def load_state(self, state: State) -> None:
         """Take the state of the strategy and of the sampling generator."""
+        part = state.part("strategy")
+        if len(self.store) and part.facts.get("width", 0) not in (0, self.store.features.width):
+            text = f"the state is of features of width {part.facts['width']}"
+            raise StateError(f"{text}, but the graph has features of width {self.store.features.width}")
+        rng: Json = state.facts.get("rng", {})
+        try:
+            restore(np.random.default_rng(), rng)  # refuses what is no state of a generator
+        except (TypeError, ValueError, KeyError) as error:
+            raise StateError(f"the state has no state of the sampling generator: {error!r}") from error
         self.version += 1
-        self.strategy.load_state(state.part("strategy"))
-        restore(self._rng, state.facts["rng"])
+        self.strategy.load_state(part)
+        restore(self._rng, rng)
 
 
 def _query_sampling(sampling: NeighborSampling, fanout: Fanout | Literal["same"]) -> NeighborSampling:
     if fanout == "same":
         return sampling
-    return replace(sampling, fanout=caps_of(fanout))
+    try:
+        checked = _FANOUT.validate_python(tuple(fanout) if isinstance(fanout, list) else fanout, strict=True)
+    except ValidationError as error:
+        raise ConfigError(f"eval_fanout {fanout!r}: give a whole number from 1, all, or a list of them") from error
+    return replace(sampling, fanout=caps_of(checked))

@@ -1,7 +1,5 @@
 """Strategies by name, by path to a file, or from another package's entry points."""
 
-import hashlib
-import importlib.util
 import sys
 from dataclasses import fields
 from functools import cache
@@ -15,11 +13,11 @@ from typing import Any
 from pydantic import ValidationError
 
 import ocgl.strategies
-from ocgl.errors import ConfigError, OcglError, UnknownNameError
+from ocgl.code import GROUP
+from ocgl.errors import ConfigError, UnknownNameError
 from ocgl.strategies._core.base import Strategy
-
-GROUP = "ocgl.strategies"
-"""The entry-point group for strategies of other packages."""
+from ocgl.strategies._core.user_files import load_module
+from ocgl.validation import explained
 
 
 def built_in() -> dict[str, type[Strategy]]:
@@ -81,7 +79,7 @@ def make_strategy(strategy: str | type[Strategy], *, seed: int = 0, **hyperparam
     try:
         return kind(seed=seed, **hyperparameters)
     except ValidationError as error:
-        raise _as_ours(kind.name, error) from error
+        raise explained(error, f"{kind.name}: ") from error
 
 
 def spec_of(strategy: Strategy) -> str:
@@ -100,43 +98,15 @@ def spec_of(strategy: Strategy) -> str:
     return f"{file}:{kind.__qualname__}"
 
 
-def _as_ours(name: str, error: ValidationError) -> OcglError:
-    """Return an error of this package for one of pydantic's; one that the strategy raised itself stays."""
-    first = error.errors()[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, OcglError):
-        return cause
-    text = f"{name}: {'.'.join(str(part) for part in first['loc'])} = {first['input']!r}: {first['msg']}"
-    return ConfigError(text)
-
-
 def _from_file(name: str) -> type[Strategy]:
     path, _, attribute = name.rpartition(":")
     file = Path(path)
     if not file.is_file():
         raise ConfigError(f"no strategy file {path!r}")
-    module = _module(file)
+    module = load_module(file)
     if not hasattr(module, attribute):
         raise UnknownNameError(f"strategy in {path}", attribute, [n for n in vars(module) if not n.startswith("_")])
     return _checked(getattr(module, attribute), name)
-
-
-def _module(file: Path) -> ModuleType:
-    """Execute a user's file, once per process and content."""
-    digest = hashlib.sha256(file.resolve().as_posix().encode() + b"\0" + file.read_bytes()).hexdigest()[:12]
-    name = f"ocgl_user_{file.stem}_{digest}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
 
 
 def _checked(found: Any, name: str) -> type[Strategy]:

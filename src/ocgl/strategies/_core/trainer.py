@@ -1,6 +1,7 @@
 """A network with its growing head and its optimizer: what gradient-based strategies train."""
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from ocgl.errors import StateError
 from ocgl.nn import GrowingAdam, GrowingHead, SparseGradient, gradients_of
-from ocgl.rng import restore, state_of
+from ocgl.rng import restore, seeded_torch, state_of
 from ocgl.state import State
 from ocgl.types import IntArray
 
@@ -31,11 +32,26 @@ class Trainer:
         self.optimizer = GrowingAdam(model, lr)
         self.nonfinite_losses = 0
         self._rng = rng
+        self._draws_nothing = bool(getattr(model, "draws_nothing", False))
 
     @property
     def parameters(self) -> list[Tensor]:
         """The values of the parameters, in the model's order."""
         return [parameter.data for parameter in self.model.parameters()]
+
+    def train(self) -> None:
+        """Switch the network to training: dropout draws, batch normalisation uses the batch."""
+        if not self.model.training:
+            self.model.train()
+
+    def eval(self) -> None:
+        """Switch the network to predicting: nothing is drawn, and running statistics stay as they are."""
+        if self.model.training:
+            self.model.eval()
+
+    def draws(self, *key: int) -> AbstractContextManager[None]:
+        """Let the network draw (dropout) by a key; torch's own generator is left as it was."""
+        return nullcontext() if self._draws_nothing else seeded_torch(*key)
 
     def add_outputs(self, labels: IntArray) -> bool:
         """Add an output for each new label; return whether there was one."""
@@ -66,25 +82,44 @@ class Trainer:
         return sum(4 * parameter.numel() for parameter in self.model.parameters())
 
     @property
+    def buffer_bytes(self) -> int:
+        """Bytes of the network's buffers, such as running statistics."""
+        return sum(buffer.numel() * buffer.element_size() for buffer in self.model.buffers())
+
+    @property
     def nbytes(self) -> int:
-        """Bytes of the parameters, of both moments of Adam, and of its scratch room."""
-        return 3 * self.parameter_bytes + self.optimizer.scratch_bytes
+        """Bytes of the parameters, of both moments of Adam, of its scratch room, and of the network's buffers."""
+        return 3 * self.parameter_bytes + self.optimizer.scratch_bytes + self.buffer_bytes
 
     def state(self) -> State:
-        """Return parameters, optimizer, generator and counters."""
+        """Return parameters and buffers of the network, optimizer, generator and counters."""
         state = State({}, {"init": state_of(self._rng), "nonfinite_losses": self.nonfinite_losses})
         arrays = {name: p.detach().numpy().copy() for name, p in self.model.named_parameters()}
         state.include("model", State(dict(arrays), {"labels": list(self.head.labels)}))
+        buffers = {name: b.detach().numpy().copy() for name, b in self.model.named_buffers()}
+        if buffers:
+            state.include("buffers", State(dict(buffers)))
         return state.include("optimizer", self.optimizer.state())
 
     def load_state(self, state: State) -> None:
-        """Take parameters, optimizer, generator and counters."""
+        """Take parameters and buffers of the network, optimizer, generator and counters."""
         part = state.part("model")
         self.head.restore(part.facts["labels"])
         for name, parameter in self.model.named_parameters():
             if parameter.shape != part.arrays[name].shape:
                 raise StateError(f"{name} has shape {part.arrays[name].shape}, not {tuple(parameter.shape)}")
             parameter.data = torch.from_numpy(np.array(part.arrays[name]))
+        self._load_buffers(state)
         self.optimizer.load_state(state.part("optimizer"))
         self.nonfinite_losses = state.facts["nonfinite_losses"]
         restore(self._rng, state.facts["init"])
+
+    def _load_buffers(self, state: State) -> None:
+        buffers = dict(self.model.named_buffers())
+        saved = state.part("buffers").arrays if buffers else {}
+        if saved.keys() != buffers.keys():
+            raise StateError(f"it has the buffers {sorted(saved)}, not {sorted(buffers)}")
+        for name, buffer in buffers.items():
+            if tuple(buffer.shape) != saved[name].shape:
+                raise StateError(f"{name} has shape {saved[name].shape}, not {tuple(buffer.shape)}")
+            buffer.copy_(torch.from_numpy(np.array(saved[name])))
