@@ -120,7 +120,8 @@ class RunDirectory:
             text = f"the code has changed since the run began: {', '.join(sorted(changed)[:5])}{own}"
             raise ResumeError(f"{text}; restore it, or start the run again in another folder")
         if now.stream_hash != description.stream_hash:
-            raise ResumeError("the stream differs from the one the run began with: the data or the code has changed")
+            data = description.config.dataset
+            raise ResumeError(f"the stream of {data} differs from the one the run began with: the data has changed")
         if now.hyperparameters != description.hyperparameters:
             raise ResumeError(f"{self.folder / CONFIG}: its hyperparameters are not those of its config")
         path = self.folder / CHECKPOINT

@@ -4,10 +4,12 @@ A check takes a function that makes a new strategy, and a graph. It raises `Cont
 """
 
 import gc
+import tempfile
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,9 @@ from ocgl.graph import Batch, Graph, Labels
 from ocgl.rng import generator
 from ocgl.state import State
 from ocgl.strategies import CachedPredictor, Learner, Strategy
+from ocgl.strategies._core.registry import is_findable
 from ocgl.streams import TRAIN, Stream, class_stream
+from ocgl.testing.reload import in_new_process, scores_of_the_rest, state_after
 
 Make = Callable[[], Strategy]
 """Makes a new strategy, the same one every time."""
@@ -188,6 +192,25 @@ def same_answers(first: Strategy, second: Strategy, learner: Learner) -> bool:
     return np.array_equal(first.scores(neighborhood), second.scores(neighborhood), equal_nan=True)
 
 
+def continues_in_a_new_process(make: Make, graph: Graph) -> None:
+    """Check that a saved state predicts, and learns on, in a new process as it does here.
+
+    A class that is defined inside a function cannot be found by another process; it is not checked.
+    """
+    stream = class_stream(graph)
+    strategy = make()
+    if not is_findable(strategy):
+        return
+    half = 6
+    here = scores_of_the_rest(Learner(make()), stream, half, None)
+    saved = state_after(Learner(strategy), stream, half)
+    with tempfile.TemporaryDirectory(prefix="ocgl-check-") as folder:
+        there = in_new_process(strategy, saved, stream, half, Path(folder))
+    for when, own, other in zip(("", "after learning on "), here, there, strict=True):
+        failure = f"predicts differently {when}in a new process: part of its state is not saved, or is drawn anew"
+        require(own.shape == other.shape and np.array_equal(own, other, equal_nan=True), failure)
+
+
 def state_is_a_copy(make: Make, graph: Graph) -> None:
     """Check that a state that was taken stays as it is while the strategy learns on."""
     stream = class_stream(graph)
@@ -332,6 +355,7 @@ CHECKS: list[Callable[[Make, Graph], None]] = [
     same_seed_same_result,
     clone_is_independent,
     loaded_state_continues_bit_equal,
+    continues_in_a_new_process,
     state_is_a_copy,
     untrained_state_can_be_loaded,
     outputs_are_the_training_classes_so_far,

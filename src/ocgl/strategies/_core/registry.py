@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 import ocgl.strategies
-from ocgl.code import GROUP
+from ocgl.code import GROUP, is_file_spec
 from ocgl.errors import ConfigError, UnknownNameError
 from ocgl.strategies._core.base import Strategy
 from ocgl.strategies._core.user_files import load_module
@@ -96,6 +96,12 @@ def spec_of(strategy: Strategy) -> str:
     if file is None or "." in kind.__qualname__:
         return f"{kind.__module__}.{kind.__qualname__}"
     return f"{file}:{kind.__qualname__}"
+
+
+def is_findable(strategy: Strategy) -> bool:
+    """Return whether another process finds the class of a strategy by `spec_of`."""
+    spec = spec_of(strategy)
+    return is_file_spec(spec) or spec in names()
 
 
 def _from_file(name: str) -> type[Strategy]:
