@@ -10,20 +10,18 @@ import errno
 import hashlib
 import itertools
 import json
-import lzma
 import math
 import os
 import re
 import shutil
 import socket
 import stat
-import struct
 import time
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 import numpy as np
@@ -40,11 +38,6 @@ _HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 _COUNTER = itertools.count()
 _PART = re.compile(r"\..*\.([0-9a-f]{8})-(\d+)-([0-9a-f]{8})-\d+\.part", re.DOTALL)
 _FOREIGN_SECONDS = 7 * 24 * 3600
-_UNREADABLE = (
-    OSError, EOFError, ValueError, TypeError, LookupError, RuntimeError, SyntaxError, MemoryError, OverflowError,
-    AssertionError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
-)  # fmt: skip
-"""What zipfile and numpy raise for a damaged archive."""
 _tokens: dict[int, str] = {}
 _cleaned: set[tuple[int, Path]] = set()
 
@@ -135,6 +128,7 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        kept = "it is there, but a crash of the machine may lose it"
         _sync(path.parent)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -153,6 +147,13 @@ def write_whole(path: Path, data: bytes) -> None:
 def write_json(path: Path, value: Json) -> None:
     """Write a JSON file, whole or not at all."""
     write_whole(path, (json.dumps(value, indent=1) + "\n").encode())
+
+
+def write_array(path: Path, array: AnyArray) -> None:
+    """Write an array as a `.npy` file, whole or not at all."""
+    with writing(path) as file:
+        # not the file itself: numpy would write past Python and not notice that the disk is full
+        np.lib.format.write_array(SimpleNamespace(write=file.write), array, allow_pickle=False)
 
 
 @contextmanager
@@ -348,7 +349,7 @@ def read_npz(path: Path) -> dict[str, AnyArray]:
             return found
     except DamagedFileError:
         raise
-    except _UNREADABLE as error:
+    except Exception as error:  # what zipfile and numpy raise for damaged bytes is not limited to a few classes
         why = error.strerror if isinstance(error, OSError) and error.strerror else _short(error)
         raise DamagedFileError(path, f"it is no readable .npz archive ({why})") from error
 

@@ -96,8 +96,8 @@ def scenes(folder: Path) -> None:
         shutil.copytree(other / "b", other / "p")
         run("results", "b", "--pack", cwd=folder / "packed")
         run("results", "p", "--pack", cwd=other)
-        for where in ("graph", "own", "other"):
-            python(SAVE_GRAPH.format(name=GRAPH if where != "other" else OTHER), cwd=folder / where)
+        for scene in ("graph", "own", "other"):
+            python(SAVE_GRAPH.format(name=OTHER if scene == "other" else GRAPH), cwd=folder / scene)
         python(f"import ocgl; ocgl.class_stream(ocgl.load_dataset({GRAPH!r})).save('s.npz')", cwd=folder / "stream")
         python(INTERRUPTED.format(data=GRAPH, seed=0, out="run", stop=3), cwd=folder / "unfinished")
         python(INTERRUPTED.format(data="g.npz", seed=0, out="run", stop=3), cwd=folder / "own")

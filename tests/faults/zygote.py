@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.faults.disk import FailingDisk
+
 ROOT = Path(__file__).parents[2]
 SMALL_CACHED = 50
 """Block models of this many nodes are cached in the children, so that small ones exercise the cache."""
@@ -87,20 +89,21 @@ class Zygote:
 
 
 def _child(request: dict[str, Any]) -> None:
-    """Become the command: `env` adds variables, `fail` injects a fault into writing (see `tests.faults.disk`)."""
+    """Become the command: `env` adds variables, `fail` makes the disk fail (see `tests.faults.disk`)."""
     os.chdir(request["cwd"])
     os.environ.update(request.get("env", {}))
-    if "fail" in request:
-        from tests.faults import disk
+    disk = FailingDisk(**request["fail"]) if "fail" in request else None
+    try:
+        if "code" in request:
+            exec(compile(request["code"], "<child>", "exec"), {"__name__": "__main__"})
+            return
+        from ocgl.cli import main
 
-        disk.inject(**request["fail"])
-    if "code" in request:
-        exec(compile(request["code"], "<child>", "exec"), {"__name__": "__main__"})
-        return
-    from ocgl.cli import main
-
-    sys.argv = ["ocgl", *request["arguments"]]
-    main()
+        sys.argv = ["ocgl", *request["arguments"]]
+        main()
+    finally:
+        if disk is not None:
+            disk.end()
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -132,14 +135,14 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     _, status, usage = os.wait4(pid, 0)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-    code = os.waitstatus_to_exitcode(status) if ended else None
+    exit_code = os.waitstatus_to_exitcode(status) if ended else None
     texts = []
     for descriptor in (out, err):
         os.lseek(descriptor, 0, os.SEEK_SET)
         with os.fdopen(descriptor, "rb") as file:
             texts.append(file.read().decode(errors="replace"))
     seconds = time.monotonic() - begin
-    return {"code": code, "out": texts[0], "err": texts[1], "seconds": seconds, "peak": usage.ru_maxrss * 1024}
+    return {"code": exit_code, "out": texts[0], "err": texts[1], "seconds": seconds, "peak": usage.ru_maxrss * 1024}
 
 
 def _warm_plotly() -> None:

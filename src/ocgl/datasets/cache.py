@@ -80,7 +80,7 @@ def read(folder: Path, sources: list[Json]) -> Graph | None:
     try:
         given = [{key: s[key] for key in ("path", "size", "mtime_ns")} for s in content["sources"]]
         return _map(folder, content) if given == sources else None
-    except (OSError, ValueError, LookupError, TypeError, EOFError, SyntaxError, MemoryError) as error:
+    except Exception as error:  # numpy raises anything for a damaged header
         warnings.warn(f"{folder} is damaged and built again: {error}", FileWarning, stacklevel=2)
         return None
 
@@ -146,7 +146,7 @@ def write(folder: Path, build: Callable[[], Graph], extra: Json) -> Graph:
             return True
         try:
             _map(folder, current)
-        except (OSError, ValueError, LookupError, TypeError, EOFError, SyntaxError, MemoryError):
+        except Exception:
             return True
         return False
 
@@ -154,8 +154,7 @@ def write(folder: Path, build: Callable[[], Graph], extra: Json) -> Graph:
         graph = build()
         columns = graph.columns()
         for name, column in columns.items():
-            with files.writing(new / f"{name}.npy") as file:
-                np.save(file, column, allow_pickle=False)
+            files.write_array(new / f"{name}.npy", column)
         content = extra | {
             "loader": LOADER_VERSION,
             "name": graph.name,

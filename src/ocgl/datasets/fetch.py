@@ -150,5 +150,5 @@ def _unpack(path: Path, item: Download, raw: Path) -> None:
         for name in item.holds:
             if name not in members:
                 raise DatasetCorruptError(f"{path} does not contain {name}")
-            with archive.open(members[name]) as source, (raw / name).open("wb") as target:
+            with archive.open(members[name]) as source, writing(raw / name) as target:
                 shutil.copyfileobj(source, target, CHUNK)

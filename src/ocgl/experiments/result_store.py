@@ -164,24 +164,29 @@ class ResultStore:
             if (self.folder / name).is_file()
         }
         either = {name: [sums[name] for sums in (old, new) if name in sums] for name in old | new}
-        self._write_manifest(either)
+        self._write_manifest(either, pending=True)
         for name in reversed(data):  # curves first: a run without its curve would be damaged
             files.write_whole(self.folder / name, data[name])
         self._write_manifest({name: [checksum] for name, checksum in (old | new).items()})
         self._packed = self._packed_curves = None
 
-    def _write_manifest(self, sums: Mapping[str, list[str]]) -> None:
-        files.write_json(self.folder / PACK_MANIFEST, files.sealed({"schema_version": 1, "files": dict(sums)}))
+    def _write_manifest(self, sums: Mapping[str, list[str]], pending: bool = False) -> None:
+        content = {"schema_version": 1, "files": dict(sums), "pending": pending}
+        files.write_json(self.folder / PACK_MANIFEST, files.sealed(content))
 
-    def _manifest(self) -> dict[str, list[str]]:
-        """Return the checksums that each file of the pack may have; empty for an older pack."""
+    def _manifest(self) -> tuple[dict[str, list[str]], bool]:
+        """Return the checksums that each file of the pack may have, and whether packing was cut short.
+
+        An older pack has no checksums. While packing is cut short, the directories are still there.
+        """
         path = self.folder / PACK_MANIFEST
-        if not path.exists():
-            return {}
-        found = files.read_sealed(path).get("files")
-        if not isinstance(found, dict):
+        if not path.exists() and not path.is_symlink():
+            return {}, False
+        content = files.read_sealed(path)
+        found = content.get("files")
+        if not isinstance(found, dict) or not all(isinstance(sums, list) for sums in found.values()):
             raise DamagedFileError(path, "it names no files")
-        return found
+        return found, bool(content.get("pending"))
 
     def rename(self, renamed: Mapping[str, AnyResult]) -> None:
         """Replace results, by their old ids, with the same under the new ids that they have in themselves."""
@@ -266,9 +271,9 @@ class ResultStore:
     def _pack_file(self, name: str, needed: tuple[str, ...]) -> "pl.DataFrame | None":
         """Read a file of the pack after comparing it with its checksum, where it has one."""
         path = self.folder / name
-        known = self._manifest()
+        known, pending = self._manifest()
         if not path.exists() and not path.is_symlink():
-            if name in known:
+            if name in known and not pending:
                 raise DamagedFileError(path, "it is missing")
             return None
         data = files.read_bytes(path, LARGEST)

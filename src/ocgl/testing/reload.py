@@ -16,7 +16,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from ocgl.experiments.stepping import arrivals
-from ocgl.files import write_json, writing
+from ocgl.files import write_array, write_json
 from ocgl.state import State
 from ocgl.strategies import Learner, Strategy, make_strategy
 from ocgl.strategies._core.registry import is_findable, spec_of
@@ -104,8 +104,7 @@ def main(folder: Path) -> None:
     state = State.load(folder / "state.safetensors")
     found = scores_of_the_rest(Learner(strategy), Stream.load(folder / "stream.npz"), made["done"], state)
     for name, scores in zip(("now.npy", "later.npy"), found, strict=True):
-        with writing(folder / name) as file:
-            np.save(file, scores)
+        write_array(folder / name, scores)
 
 
 if __name__ == "__main__":
