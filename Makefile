@@ -12,7 +12,7 @@ export OCGL_DATA := $(abspath ../shared/datasets)
 endif
 endif
 
-.PHONY: setup run test quick lint dist bench reproduce figures clean
+.PHONY: setup run test quick lint fuzz dist bench reproduce figures clean
 
 setup: $(VENV)/.ready
 
@@ -39,6 +39,12 @@ test: lint
 # Lint, types and the fast tests, in under a minute.
 quick: lint
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+
+# 50,000 damaged files, each read by a command in its own process, then long fuzzing of every reader (about 2 hours).
+fuzz: setup
+	$(BIN)/python -m tests.faults.damage 50000 --seed 7 --out docs/reliability.json
+	$(BIN)/python -m studies.reliability
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -n 2 tests/faults/test_fuzz.py
 
 # Wheel and sdist; the wheel is installed into an empty environment without extras and used there.
 dist: setup

@@ -29,7 +29,8 @@ addEventListener("load", () => setTimeout(() => {{
     const inside = box.right <= {width} + 1 && box.left >= -1 && box.width > 100 && box.height > 50;
     return [figure.id, figure.querySelectorAll("svg.main-svg").length, inside];
   }});
-  document.querySelector("pre").textContent = JSON.stringify({{drawn, width: page.documentElement.scrollWidth}});
+  document.querySelector("pre").textContent = JSON.stringify(
+    {{drawn, width: page.documentElement.scrollWidth, title: page.title}});
 }}, 3000));
 </script></body></html>"""
 
@@ -41,6 +42,7 @@ class Opened:
     figures: dict[str, tuple[int, bool]]
     width: int
     console: list[str]
+    title: str
 
 
 def browser() -> str:
@@ -65,7 +67,7 @@ def open_page(page: Path, folder: Path, width: int, height: int = 2000) -> Opene
     assert told and told[1], "the page did not settle"
     found = json.loads(html.unescape(told[1]))
     drawn = {name: (count, inside) for name, count, inside in found["drawn"]}
-    return Opened(drawn, found["width"], re.findall(r"CONSOLE.*", done.stderr))
+    return Opened(drawn, found["width"], re.findall(r"CONSOLE.*", done.stderr), found["title"])
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:

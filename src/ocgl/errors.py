@@ -2,10 +2,24 @@
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class OcglError(Exception):
-    """Base class of all errors of the package."""
+    """Base class of all errors of the package. They can be sent from one process to another."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        number = {"errno": self.errno} if isinstance(self, OSError) else {}
+        return _restored, (type(self), self.args, self.__dict__ | number)
+
+
+def _restored(kind: type[OcglError], arguments: tuple[Any, ...], values: dict[str, Any]) -> OcglError:
+    """Make an error again that another process has raised."""
+    error = OSError.__new__(kind, *arguments) if issubclass(kind, OSError) else kind.__new__(kind, *arguments)
+    error.args = arguments
+    for name, value in values.items():
+        setattr(error, name, value)
+    return error
 
 
 class DamagedFileError(OcglError, ValueError):
@@ -19,9 +33,6 @@ class DamagedFileError(OcglError, ValueError):
     def __init__(self, path: object, why: str = "") -> None:
         self.path, self.why = path, why
         super().__init__(f"{path} cannot be used: {why}" if why else str(path))
-
-    def __reduce__(self) -> tuple[type, tuple[object, str]]:
-        return type(self), (self.path, self.why)
 
 
 class WriteError(OcglError, OSError):
@@ -41,9 +52,6 @@ class WriteError(OcglError, OSError):
 
     def __str__(self) -> str:
         return self.text
-
-    def __reduce__(self) -> tuple[type, tuple[object, OSError, str]]:
-        return type(self), (self.path, self.cause, self.kept)
 
 
 class FileWarning(UserWarning):

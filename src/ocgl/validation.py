@@ -47,8 +47,8 @@ def explained(error: ValidationError, begin: str = "") -> OcglError:
             return cause
     first = errors[0]
     path = _path(first)
-    same = [one for one in errors if _path(one)[:1] == path[:1]]
-    key, given = ".".join(path) or "value", _given(same)
+    same = [one for one in errors if _path(one) == path]
+    key, given = path[-1] if path else "value", _given(same)
     wanted = list(dict.fromkeys(_wanted(one) for one in same))
     if first["type"] == "missing":
         return ConfigError(f"{begin}{key} is missing")
@@ -56,14 +56,16 @@ def explained(error: ValidationError, begin: str = "") -> OcglError:
         return ConfigError(f"{begin}there is no option {key}")
     if first["type"] in ("value_error", "assertion_error") and not path:
         return ConfigError(f"{begin}{_reason(first)}")
-    text = f"{begin}{path[0] if path else key} = {_shown(given)}: it must be {_alternatives(wanted)}"
-    return ConfigError(text + _hint(path[0] if path else key, given, wanted))
+    text = f"{begin}{key} = {_shown(given)}: it must be {_alternatives(wanted)}"
+    return ConfigError(text + _hint(key, given, wanted))
 
 
 def _path(one: ErrorDetails) -> list[str]:
-    """Return where a value is wrong, without the names of pydantic's own validators."""
-    parts = [str(part) for part in one["loc"]]
-    return [part for part in parts if re.fullmatch(r"\w+", part) and part not in ("int", "float", "str", "bool")]
+    """Return the names of the option that is wrong, without places in a list and pydantic's own validators."""
+    parts = [part for part in one["loc"] if isinstance(part, str)]
+    return [
+        part for part in parts if re.fullmatch(r"[A-Za-z_]\w*", part) and part not in ("int", "float", "str", "bool")
+    ]
 
 
 def _given(errors: list[ErrorDetails]) -> Any:

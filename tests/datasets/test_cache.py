@@ -156,7 +156,7 @@ def test_a_full_cache_is_named_and_left_clean(built: Built, cache: Path, monkeyp
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "save", full)
+    monkeypatch.setattr(np.lib.format, "write_array", full)
     with pytest.raises(CacheError, match=rf"{cache}.*No space left"):
         get(built)
     assert list(cache.iterdir()) == []

@@ -16,13 +16,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from ocgl.experiments.executors import LocalExecutor
 from tests.faults.zygote import Ended, Zygote
 
 GRAPH = "sbm:nodes=200,edges=500,classes=4,width=4"
@@ -332,14 +331,12 @@ class Bench:
         self.ocgl.__exit__()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _run(self, command: Command, cwd: Path) -> Ended:
-        env = {"OCGL_CACHE": str(cwd / "cache")}
-        if len(command.arguments) == 1:
-            return self.ocgl.python(command.arguments[0], cwd, env=env)
-        return self.ocgl(*command.arguments, cwd=cwd, env=env)
+    def _request(self, command: Command, cwd: Path) -> dict[str, Any]:
+        what = {"code": command.arguments[0]} if len(command.arguments) == 1 else {"arguments": command.arguments}
+        return what | {"cwd": str(cwd), "timeout": 60, "env": {"OCGL_CACHE": str(cwd / "cache")}}
 
-    def _copy(self, scene: str) -> Path:
-        target = self.folder / scene
+    def _copy(self, scene: str, place: int = 0) -> Path:
+        target = self.folder / str(place) / scene
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(self.scenes / scene, target)
         return target
@@ -348,24 +345,35 @@ class Bench:
         key = (scene, " ".join(command.arguments))
         if key not in self.references:
             cwd = self._copy(scene)
-            ended = self._run(command, cwd)
+            (ended,) = self.ocgl.many([self._request(command, cwd)])
             assert ended.code == 0 or command is RAW, ended
             self.references[key] = (ended.code, command.outcome(ended, cwd))
         return self.references[key]
 
-    def check(self, case: Case) -> tuple[str, str | None]:
-        """Run a case; return how it ended (`same`, `named`, `unchanged`), and what is wrong with that, if anything."""
-        code, right = self._reference(case.kind.scene, case.command)
+    def check(self, chosen: list[Case]) -> list[tuple[str, str | None]]:
+        """Run cases; return how each ended (`same`, `named`, `unchanged`), and what is wrong with that, if anything."""
+        references = [self._reference(case.kind.scene, case.command) for case in chosen]
+        prepared = [self._prepare(case, place) for place, case in enumerate(chosen)]
+        requests = [self._request(case.command, cwd) for case, (cwd, _, _) in zip(chosen, prepared, strict=True)]
+        found: list[tuple[str, str | None]] = []
+        answers = self.ocgl.many(requests)
+        for case, (cwd, path, changed), (code, right), ended in zip(chosen, prepared, references, answers, strict=True):
+            if not changed:
+                found.append(("unchanged", None))
+            else:
+                how = "same" if ended.code == code else "named"
+                found.append((how, self._judge(case, ended, cwd, path, code, right)))
+        return found
+
+    def _prepare(self, case: Case, place: int) -> tuple[Path, Path, bool]:
+        """Copy a scene and damage a file in it; return the folder, the file, and whether it was changed."""
         rng = random.Random(f"{case.kind.name} {case.damage.__name__} {case.command.name} {case.seed}")
-        cwd = self._copy(case.kind.scene)
+        cwd = self._copy(case.kind.scene, place)
         path = rng.choice(sorted(p for p in cwd.glob(case.kind.files) if case.kind.chosen(p)))
         before = path.read_bytes()
         after = self._other(case.kind, path, before, rng) if case.damage is swapped else case.damage(before, rng)
-        if after == before:
-            return "unchanged", None
         path.write_bytes(after)
-        ended = self._run(case.command, cwd)
-        return "same" if ended.code == code else "named", self._judge(case, ended, cwd, path, code, right)
+        return cwd, path, after != before
 
     def _other(self, kind: Kind, path: Path, before: bytes, rng: random.Random) -> bytes:
         found = [p for pattern in kind.others.split() for p in sorted(self.scenes.glob(pattern))]
@@ -399,6 +407,8 @@ class Bench:
         return f"leaves {debris}" if debris else None
 
 
+TOGETHER = 12
+"""Cases that share a child process, as long as none ends it."""
 Row = tuple[str, str, str, str, str | None]
 """Kind of file, damage, command, how it ended, and what is wrong."""
 
@@ -408,9 +418,10 @@ def work(scenes: Path, chosen: Iterable[int], count: int, seed: int) -> list[Row
     wanted = set(chosen)
     found = []
     with Bench(scenes) as bench:
-        for number, case in enumerate(cases(count, seed)):
-            if number in wanted:
-                ended, wrong = bench.check(case)
+        mine = [case for number, case in enumerate(cases(count, seed)) if number in wanted]
+        for begin in range(0, len(mine), TOGETHER):
+            together = mine[begin : begin + TOGETHER]
+            for case, (ended, wrong) in zip(together, bench.check(together), strict=True):
                 names = (case.kind.name, case.damage.__name__, case.command.name, ended)
                 found.append((*names, wrong and f"{case}: {wrong}"))
     return found
@@ -429,7 +440,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="ocgl-scenes-") as folder:
         scenes(Path(folder))
         parts = [range(start, min(start + 1000, options.count)) for start in range(0, options.count, 1000)]
-        with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
+        with LocalExecutor(options.workers) as pool:
             for rows in pool.map(partial(work, Path(folder), count=options.count, seed=options.seed), parts):
                 found += rows
                 wrong = [verdict for *_, verdict in rows if verdict]

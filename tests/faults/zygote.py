@@ -11,10 +11,12 @@ import os
 import resource
 import select
 import signal
+import struct
 import subprocess
 import sys
 import time
 import traceback
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,13 +81,21 @@ class Zygote:
         """Run Python code in a child."""
         return self._ask({"code": code, "cwd": str(cwd), "timeout": timeout} | options)
 
+    def many(self, requests: list[dict[str, Any]]) -> list[Ended]:
+        """Run several commands, one after the other in one child as long as it lives, a new one after a crash."""
+        return [Ended(**answer) for answer in self._send(requests)]
+
     def _ask(self, request: dict[str, Any]) -> Ended:
+        return Ended(**self._send([request])[0])
+
+    def _send(self, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.write(json.dumps(requests) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         assert answer, "the zygote has died"
-        return Ended(**json.loads(answer))
+        found: list[dict[str, Any]] = json.loads(answer)
+        return found
 
 
 def _child(request: dict[str, Any]) -> None:
@@ -106,43 +116,87 @@ def _child(request: dict[str, Any]) -> None:
             disk.end()
 
 
-def _answer(request: dict[str, Any]) -> dict[str, Any]:
-    out, err = (os.memfd_create(name) for name in ("out", "err"))
-    begin = time.monotonic()
-    pid = os.fork()
-    if pid == 0:
-        code = 1
+def _forget() -> None:
+    """Forget what a command has left in memory, so that the next one in this process reads everything itself."""
+    from ocgl import files
+    from ocgl.experiments import sweep
+
+    files._cleaned.clear()
+    sweep._shared.cache_clear()
+
+
+def _run_all(requests: list[dict[str, Any]], outputs: list[tuple[int, int]], told: int) -> None:
+    """Run commands in this process; tell the exit code and the seconds of each when it has ended."""
+    environment = dict(os.environ)
+    for request, (out, err) in zip(requests, outputs, strict=True):
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        begin, code = time.monotonic(), 1
         try:
-            os.setsid()
-            os.dup2(out, 1)
-            os.dup2(err, 2)
             _child(request)
             code = 0
         except SystemExit as error:
             code = error.code if isinstance(error.code, int) else int(error.code is not None)
         except BaseException:
             traceback.print_exc()
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os.write(told, struct.pack("id", code, time.monotonic() - begin))
+        os.environ.clear()
+        os.environ.update(environment)
+        _forget()
+
+
+def _answer(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Run commands in a child, and in further ones if a command ends its child."""
+    answers: list[dict[str, Any]] = []
+    while len(answers) < len(requests):
+        answers += _of_one_child(requests[len(answers) :])
+    return answers
+
+
+def _of_one_child(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    outputs = [(os.memfd_create("out"), os.memfd_create("err")) for _ in requests]
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            _run_all(requests, outputs, write)
         finally:
-            with contextlib.suppress(Exception):
-                sys.stdout.flush()
-                sys.stderr.flush()
-            os._exit(code)
-    descriptor = os.pidfd_open(pid)
-    ended, _, _ = select.select([descriptor], [], [], request["timeout"])
-    os.close(descriptor)
-    if not ended:
+            os._exit(0)
+    os.close(write)
+    ended: list[tuple[int | None, float]] = []
+    for request in requests:
+        ready, _, _ = select.select([read], [], [], request["timeout"])
+        message = os.read(read, struct.calcsize("id")) if ready else b""
+        if not message:
+            break
+        ended.append(struct.unpack("id", message))
+    else:
+        ready = [read]
+    os.close(read)
+    if len(ended) < len(requests) and not ready:
         os.kill(pid, signal.SIGKILL)
     _, status, usage = os.wait4(pid, 0)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-    exit_code = os.waitstatus_to_exitcode(status) if ended else None
-    texts = []
-    for descriptor in (out, err):
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        with os.fdopen(descriptor, "rb") as file:
-            texts.append(file.read().decode(errors="replace"))
-    seconds = time.monotonic() - begin
-    return {"code": exit_code, "out": texts[0], "err": texts[1], "seconds": seconds, "peak": usage.ru_maxrss * 1024}
+    if len(ended) < len(requests):
+        ended.append((os.waitstatus_to_exitcode(status) if ready else None, requests[len(ended)]["timeout"]))
+    answers = []
+    for (code, seconds), pair in zip(ended, outputs, strict=False):
+        out, err = (_content(descriptor) for descriptor in pair)
+        answers.append({"code": code, "out": out, "err": err, "seconds": seconds, "peak": usage.ru_maxrss * 1024})
+    for pair in outputs:
+        for descriptor in pair:
+            os.close(descriptor)
+    return answers
+
+
+def _content(descriptor: int) -> str:
+    size = os.fstat(descriptor).st_size
+    return os.pread(descriptor, size, 0).decode(errors="replace")
 
 
 def _warm_plotly() -> None:
@@ -204,6 +258,7 @@ def main() -> None:
     sbm.CACHED_NODES = SMALL_CACHED
     gc.collect()
     gc.freeze()
+    warnings.simplefilter("always")
     for line in sys.stdin:
         print(json.dumps(_answer(json.loads(line))), flush=True)  # noqa: T201
 

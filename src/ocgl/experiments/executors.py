@@ -3,6 +3,7 @@
 import multiprocessing
 import multiprocessing.connection
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -48,7 +49,7 @@ class LocalExecutor(ThreadPoolExecutor):
     def _call(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         for attempt in range(TRIES):
             try:
-                return self._pool(fresh=attempt > 0).submit(fn, *args, **kwargs).result()
+                return self._pool(fresh=attempt > 0).submit(_guarded, fn, args, kwargs).result()
             except BrokenProcessPool:
                 if attempt + 1 == TRIES or self._stopped:
                     raise
@@ -76,6 +77,18 @@ class LocalExecutor(ThreadPoolExecutor):
         super().shutdown(wait, cancel_futures=cancel_futures)
         for pool in self._pools:
             pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def _guarded(fn: Callable[..., T], args: Any, kwargs: Any) -> T:
+    """Call a function; an exception that cannot be sent to the parent, which would end the process, is replaced."""
+    try:
+        return fn(*args, **kwargs)
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            raise RuntimeError(f"{type(error).__name__}: {error}") from None
+        raise
 
 
 class InlineExecutor(Executor):

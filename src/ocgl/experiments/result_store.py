@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -58,11 +59,11 @@ class ResultStore:
 
     def __contains__(self, name: str) -> bool:
         """Return whether a result is there and intact; a pack that cannot be read at all raises `DamagedFileError`."""
-        path = self.folder / name / RESULT
-        if not path.is_file() and name not in self._pack():
+        path, loose = self.folder / name / RESULT, self._is_loose(name)
+        if not loose and name not in self._pack():
             return False
         try:
-            stamp = (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else (0, 0)
+            stamp = (path.stat().st_mtime_ns, path.stat().st_size) if loose else (0, 0)
             if self._intact.get(name) != stamp:
                 self._read(name)
                 self._intact[name] = stamp
@@ -87,6 +88,10 @@ class ResultStore:
             packed = {}.keys()
         return sorted(loose | packed)
 
+    def _is_loose(self, name: str) -> bool:
+        """Return whether a result has a directory, whatever its file is."""
+        return os.path.lexists(self.folder / name / RESULT)
+
     @property
     def runs(self) -> Iterator[RunResult]:
         """The runs, without trials and choices."""
@@ -102,13 +107,13 @@ class ResultStore:
 
     def has_curves(self, name: str) -> bool:
         """Return whether there is a curve of a result."""
-        if (self.folder / name / RESULT).is_file():
+        if self._is_loose(name):
             return (self.folder / name / CURVES).exists()
         return name in self._pack_curves()
 
     def curves(self, name: str) -> "pl.DataFrame":
         """Return the anytime scores of a run: one row per evaluated step."""
-        if (self.folder / name / RESULT).is_file():
+        if self._is_loose(name):
             return self._loose_curves(name, files.parse_json(self._text(name), self.folder / name / RESULT))
         found = self._pack_curves().get(name)
         if found is None:
@@ -207,15 +212,14 @@ class ResultStore:
         return [row for row in found if all(str(row[key]) == value for key, value in wanted.items())]
 
     def _read(self, name: str) -> AnyResult:
-        loose = self.folder / name / RESULT
-        path = loose if loose.is_file() else self.folder / PACKED
-        where = path if path == loose else f"{path} ({name})"
+        loose = self._is_loose(name)
+        where = self.folder / name / RESULT if loose else f"{self.folder / PACKED} ({name})"
         text = self._text(name)
         result = parse_result(text, where)
         if result.id and result.id != name and result.checked:
             raise ResultError(where, f"it is the result {result.id}, not {name}")
         if isinstance(result, RunResult):
-            self._check_curves(result, name, path == loose, files.parse_json(text, where))
+            self._check_curves(result, name, loose, files.parse_json(text, where))
         return result.model_copy(update={"id": name})
 
     def _check_curves(self, run: RunResult, name: str, loose: bool, values: Json) -> None:
@@ -238,8 +242,7 @@ class ResultStore:
             raise ResultError(where, f"its mean AP_t is {mean}, but the AAP of the result is {run.AAP}")
 
     def _text(self, name: str) -> bytes | str:
-        path = self.folder / name / RESULT
-        return files.read_bytes(path) if path.is_file() else self._pack()[name]
+        return files.read_bytes(self.folder / name / RESULT) if self._is_loose(name) else self._pack()[name]
 
     def _loose_curves(self, name: str, values: Json) -> "pl.DataFrame":
         path = self.folder / name / CURVES

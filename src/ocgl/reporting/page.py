@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -66,6 +67,7 @@ def write_report(benches: list[Bench], page: Path, expansions: dict[Key, Expansi
     write_whole(page, html.encode())
 
 
+@cache
 def environment() -> Any:
     """Return the Jinja environment of the templates; values are escaped unless marked as HTML."""
     import jinja2

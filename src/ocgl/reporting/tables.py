@@ -158,8 +158,9 @@ def latex(bench: Bench) -> str:
         for row in rows
     ]
     body = " \\\\\n".join(lines)
+    name = " ".join(str(bench.key).translate(LATEX_ESCAPES).split())
     return (
-        f"% {' '.join(str(bench.key).split())}: {SPREAD}. Needs booktabs and ulem (dashed underline).\n"
+        f"% {name}: {SPREAD}. Needs booktabs and ulem (dashed underline).\n"
         "\\begin{tabular}{lccc}\n\\toprule\nmethod & AAP & AP & AF \\\\\n\\midrule\n"
         f"{body} \\\\\n\\bottomrule\n{_latex_marks(marks_of(rows))}\\end{{tabular}}\n"
     )

@@ -94,7 +94,7 @@ def in_new_process(strategy: Strategy, state: State, stream: Stream, done: int, 
     if ended.returncode:
         lines = ended.stderr.strip().splitlines()
         raise RuntimeError(lines[-1] if lines else f"the new process ended with code {ended.returncode}")
-    return [np.load(folder / name) for name in ("now.npy", "later.npy")]
+    return [np.load(folder / name, allow_pickle=False) for name in ("now.npy", "later.npy")]
 
 
 def main(folder: Path) -> None:
