@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from perf import evaluation, performance_page, scale, sizes, sparse, updates, whole, workers
+from perf import checksums, evaluation, performance_page, scale, sizes, sparse, updates, whole, workers
 from perf.updates import HEADS, Row
 
 OUT = Path("runs/bench.json")
@@ -30,7 +30,14 @@ def processor() -> str:
 
 
 def main() -> int:
-    rows = updates.measure() + evaluation.measure() + sparse.measure() + scale.measure() + workers.measure()
+    rows = (
+        updates.measure()
+        + evaluation.measure()
+        + sparse.measure()
+        + scale.measure()
+        + workers.measure()
+        + checksums.measure()
+    )
     long, runs = whole.measure()
     rows += long
     Console(width=180).print(table_of(rows))
