@@ -17,22 +17,29 @@ LINE = 64
 """Size of a cache line in bytes."""
 
 
+def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
+    try:
+        return cast(Callable[P, R], njit(cache=True, nogil=True, **options)(function))
+    except RuntimeError:  # no folder for the machine code can be written: it is compiled in every process
+        return cast(Callable[P, R], njit(nogil=True, **options)(function))
+
+
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile on first use and cache the machine code beside the source file.
+    """Compile on first use and cache the machine code beside the source file, or in the user's cache folder.
 
     Division by zero follows numpy: it returns inf or NaN and raises nothing.
     """
-    return cast(Callable[P, R], njit(cache=True, nogil=True, error_model="numpy")(function))
+    return _compiled(function, error_model="numpy")
 
 
 def summing(function: Callable[P, R]) -> Callable[P, R]:
     """Compile like `kernel`, and allow the compiler to reorder floating-point sums (SIMD)."""
-    return cast(Callable[P, R], njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})(function))
+    return _compiled(function, fastmath={"reassoc", "contract", "nsz"})
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a small function that is inlined into the kernels that call it."""
-    return cast(Callable[P, R], njit(cache=True, nogil=True, inline="always")(function))
+    return _compiled(function, inline="always")
 
 
 def _prefetch(_context: Any, array: Any, index: Any) -> Any:

@@ -168,3 +168,18 @@ def test_a_read_only_folder_is_said_in_one_line(what: str, small_disk: Path, ocg
     ended = ocgl(*arguments, cwd=small_disk, env=environment(small_disk, what))
     assert ended.code in (1, 2) and "Read-only file system" in ended.err, ended
     assert len(ended.err.strip().splitlines()) == 1, ended
+
+
+def test_a_package_on_a_read_only_disk_works(small_disk: Path) -> None:
+    """Machine code of kernels has nowhere to be kept: it is compiled in every process."""
+    import ocgl
+
+    remount(small_disk, "size=50m")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(ocgl.__file__).parent, small_disk / "ocgl", ignore=ignored)
+    remount(small_disk, "ro")
+    code = "import ocgl, numpy; s = ocgl.GraphStore(); s.add([1, 2], numpy.eye(2)); print(ocgl.__file__, len(s))"
+    env = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    env |= {"HOME": str(small_disk), "XDG_CACHE_HOME": str(small_disk), "PYTHONPATH": str(small_disk)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd="/")
+    assert done.returncode == 0 and done.stdout.startswith(str(small_disk)), done

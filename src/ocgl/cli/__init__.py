@@ -10,8 +10,9 @@ import warnings
 from typing import Any
 
 from ocgl.cli import lists, run, sweeps  # noqa: F401 - importing a module registers its commands
-from ocgl.cli.common import Terminated, app, end_on_sigterm, errors, printable, say
+from ocgl.cli.common import Terminated, app, end_on_sigterm, errors, say
 from ocgl.errors import FileWarning, Interrupted, OcglError, StateWarning
+from ocgl.text import printable
 
 
 def main() -> None:

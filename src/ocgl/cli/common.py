@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ocgl.errors import DamagedFileError
+from ocgl.text import printable
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -54,11 +55,6 @@ def end_on_sigterm() -> None:
         raise Terminated
 
     signal.signal(signal.SIGTERM, end)
-
-
-def printable(text: object) -> str:
-    """Return a text without control characters, which could move the cursor or change colours of a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in str(text))
 
 
 def say(text: object, error: bool = False) -> None:

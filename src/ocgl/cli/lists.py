@@ -9,10 +9,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ocgl.cli.common import DataRoot, app, console, printable, say
+from ocgl.cli.common import DataRoot, app, console, say
 from ocgl.code import is_file_spec
 from ocgl.errors import ConfigError, OcglError
 from ocgl.files import write_whole
+from ocgl.text import printable
 from ocgl.types import Json
 
 Dataset = Annotated[

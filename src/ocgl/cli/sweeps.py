@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.live import Live
 
-from ocgl.cli.common import LEFT_OUT, DataRoot, Log, Trust, app, console, printable, say, say_left_out
+from ocgl.cli.common import LEFT_OUT, DataRoot, Log, Trust, app, console, say, say_left_out
 from ocgl.errors import ConfigError, DamagedFileError, Interrupted
+from ocgl.text import printable
 
 if TYPE_CHECKING:
     from ocgl.experiments import SweepStatus

@@ -11,6 +11,7 @@ from ocgl.experiments.sweep import SweepStatus
 from ocgl.reporting.collect import METRICS, published_for
 from ocgl.reporting.estimates import estimate_of, footnote, mark_of, sentence
 from ocgl.reporting.tables import SPREAD, per_update
+from ocgl.text import printable
 from ocgl.types import Json
 
 KEYS = ("strategy", "dataset", "stream", "setting", "buffer", "profile")
@@ -69,7 +70,7 @@ def _unique_prefix(ids: list[str], least: int = 8) -> int:
 
 def plain(text: object) -> Text:
     """Return a text that is shown as it is: no markup, and no control characters."""
-    return Text("".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in str(text)))
+    return Text(printable(text))
 
 
 def time_left(seconds: float) -> str:

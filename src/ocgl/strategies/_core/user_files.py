@@ -90,7 +90,8 @@ def _register(file: Path, helpers: tuple[Path, ...]) -> None:
             raise ConfigError(f"{text} ({origin or _HELPERS.folders[top]}); rename one of them")
         _HELPERS.folders[top] = root
         for name in [name for name in sys.modules if name == top or name.startswith(f"{top}.")]:
-            del sys.modules[name]  # it may have changed
+            if isinstance(getattr(sys.modules[name], "__loader__", None), _Loader):
+                del sys.modules[name]  # this finder has loaded it, and it may have changed since
 
 
 def _executed(name: str, file: Path, helpers: tuple[Path, ...]) -> ModuleType:
