@@ -36,6 +36,7 @@ quiet = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.
 settings.register_profile("fuzz", max_examples=20_000, deadline=None, suppress_health_check=quiet)
 settings.register_profile("bounded", max_examples=150, deadline=None, suppress_health_check=quiet, derandomize=True)
 PROFILE = settings.get_profile("fuzz" if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz" else "bounded")
+pytestmark = pytest.mark.slow
 GRAPH = "sbm:nodes=80,edges=160,classes=4,width=4"
 
 

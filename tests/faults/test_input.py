@@ -26,6 +26,7 @@ from ocgl.streams import Stream, make_stream
 from ocgl.testing import small_graph
 from tests.test_cli import ocgl as cli
 
+pytestmark = pytest.mark.slow
 GRAPH = "sbm:nodes=300,edges=900,classes=4,width=6"
 RUN = ("run", "--dataset", GRAPH, "--strategy", "linear", "--set", "batch_size=40")
 
@@ -182,7 +183,6 @@ def test_a_broken_npz_file_does_not_advise_to_unpickle(tmp_path: Path, capsys: p
     assert "pickle" not in text and "no .npz archive" in text
 
 
-@pytest.mark.slow
 def test_ctrl_c_is_no_config_error(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ocgl", *RUN, "--set", "batch_size=1", "--out", "r", "--checkpoint-every", "2"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
@@ -241,7 +241,6 @@ def test_the_time_left_is_not_zero_minutes_with_jobs_to_go() -> None:
     assert "about 0 min" not in out.getvalue() and "less than a minute left" in out.getvalue()
 
 
-@pytest.mark.slow
 def test_the_first_run_says_that_it_compiles(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ocgl", *RUN]
     env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "numba")}

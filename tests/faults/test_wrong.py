@@ -25,6 +25,7 @@ from ocgl.strategies import Learner, make_strategy
 from ocgl.testing import CHECKS, small_graph
 from tests.test_cli import ocgl as cli
 
+pytestmark = pytest.mark.slow
 GRAPH = "sbm:nodes=300,edges=900,classes=4,width=6"
 
 
@@ -291,7 +292,6 @@ def test_dropout_is_off_in_predictions(deep: str) -> None:
     assert all(np.array_equal(first, learner.strategy.scores(neighborhood)) for _ in range(5))
 
 
-@pytest.mark.slow
 def test_a_module_with_buffers_and_dropout_passes_every_check(deep: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli("check", deep) == 0, capsys.readouterr().out
 
@@ -315,7 +315,6 @@ class Hidden(Bare):
 """
 
 
-@pytest.mark.slow
 def test_ocgl_check_compares_predictions_of_a_new_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What a process remembers beside the state is not there in the next one."""
     (tmp_path / "hidden.py").write_text(HIDDEN)

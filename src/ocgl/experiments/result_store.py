@@ -99,8 +99,9 @@ class ResultStore:
 
     def get(self, name: str) -> AnyResult:
         """Return a result by its id, or by the beginning of one."""
-        names = self.names()
-        found = [name] if name in names else [known for known in names if known.startswith(name)]
+        if _ID.fullmatch(name) and (self._is_loose(name) or name in self._pack()):
+            return self._read(name)
+        found = [known for known in self.names() if known.startswith(name)]
         if len(found) != 1:
             raise ConfigError(f"{len(found)} results in {self.folder} have an id that begins with {name!r}")
         return self._read(found[0])
