@@ -44,7 +44,7 @@ def is_file_spec(strategy: str) -> bool:
 def file_of_strategy(strategy: str) -> Path:
     """Return the file of a strategy, without importing it."""
     if is_file_spec(strategy):
-        return Path(strategy.rpartition(":")[0])
+        return Path(strategy.rpartition(":")[0]).resolve()  # helpers lie beside the file, not beside a link to it
     built_in = _package() / "strategies" / f"{strategy.replace('-', '_')}.py"
     if strategy.replace("-", "").replace("_", "").isalnum() and not strategy.startswith("_") and built_in.is_file():
         return built_in

@@ -113,12 +113,48 @@ def make_folder(folder: Path) -> None:
 
 
 @contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time into the block, where the system can lock a folder."""
+    try:
+        import fcntl
+
+        descriptor = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_device(path: Path) -> bool:
+    """Return whether a path is, or is a link to, something that is there and is neither a file nor a folder."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+@contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
     """Yield a file to write to; it gets its name when the block ends, and a crash leaves the old content.
+
+    A link is replaced by the file. A device or a pipe is written to as it is.
 
     Args:
         path: the file to write; its folder must exist.
     """
+    if _is_device(path):
+        try:
+            with path.open("wb") as device:
+                yield device
+        except OSError as error:
+            raise WriteError(path, error) from error
+        return
     kept = "the file is as it was before" if os.path.lexists(path) else "nothing was written"
     _tidy(path.parent)
     temporary = temporary_name(path)
@@ -344,6 +380,8 @@ def read_npz(path: Path) -> dict[str, AnyArray]:
         with zipfile.ZipFile(path) as archive:
             found = {}
             for name in archive.namelist():
+                if name.removesuffix(".npy") in found:
+                    raise DamagedFileError(path, f"it holds {name.removesuffix('.npy')} twice")
                 with archive.open(name) as member:
                     found[name.removesuffix(".npy")] = _read_array(member, name)
             return found

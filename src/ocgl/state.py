@@ -53,7 +53,7 @@ class State:
         facts = json.loads(json.dumps(self.facts))  # as they come back from a file
         digest = hashlib.sha256(canonical_json([SCHEMA_VERSION, facts]))
         for name, array in sorted(self.arrays.items()):
-            values = np.asarray(array, order="C")
+            values = _native(array)
             digest.update(canonical_json([name, values.dtype.str, values.shape]))
             digest.update(values.reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
@@ -62,12 +62,16 @@ class State:
         """Write to one safetensors file, atomically, with its checksum."""
         from safetensors.numpy import save
 
-        facts = {
-            "schema_version": str(SCHEMA_VERSION),
-            "facts": json.dumps(self.facts),
-            "checksum": self.checksum(),
-        }
-        write_whole(path, save({k: np.asarray(v, order="C") for k, v in self.arrays.items()}, facts))
+        try:
+            facts = {
+                "schema_version": str(SCHEMA_VERSION),
+                "facts": json.dumps(self.facts),
+                "checksum": self.checksum(),
+            }
+            data = save({name: _native(array) for name, array in self.arrays.items()}, facts)
+        except Exception as error:  # safetensors raises several classes for types that it does not know
+            raise StateError(f"a state holds arrays of numbers, and facts that JSON can express: {error}") from error
+        write_whole(Path(path), data)
 
     @classmethod
     def load(cls, path: Path) -> "State":
@@ -98,6 +102,12 @@ class State:
         if not intact:
             raise DamagedFileError(path, "its checksum is wrong: it was changed after it was written")
         return found
+
+
+def _native(array: AnyArray) -> AnyArray:
+    """Return an array as it comes back from a file: contiguous, in the byte order of this machine."""
+    values = np.asarray(array, order="C")
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
 
 
 @runtime_checkable

@@ -116,4 +116,6 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, list | tuple):
         return tuple(_plain(part) for part in value)
+    if isinstance(value, int) and abs(value) >= 1 << 63:
+        raise ConfigError(f"the number {str(value)[:25]} is too large: numbers must be below 2**63")
     return value

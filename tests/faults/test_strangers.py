@@ -250,3 +250,13 @@ def test_a_parquet_file_that_unpacks_to_gigabytes_is_refused(ocgl: Zygote, hones
     texts.write_parquet(folder / "packed.parquet")
     ended = ocgl("results", "b", cwd=tmp_path)
     assert ended.code == 3 and "bytes" in ended.err and ended.peak < GIGABYTE, ended
+
+
+def test_a_name_that_only_looks_like_no_file_is_not_executed(ocgl: Zygote, honest: Path, tmp_path: Path) -> None:
+    """The check for trust and the loader once read `evil.py:x:Evil` differently."""
+    (tmp_path / "evil.py:x").write_text(EVIL.format(marker=str(tmp_path / "marker")))
+    forge(tmp_path / "b", a_run(honest), "e" * 16, config={"strategy": f"{tmp_path / 'evil.py:x'}:Evil"}, code=None)
+    for command in (["verify", "b", "--workers", "0"], ["reproduce", "eeee", "--out", "b"], ["report", "b"]):
+        ended = ocgl(*command, cwd=tmp_path)
+        assert "Traceback" not in ended.text, ended
+    assert not (tmp_path / "marker").exists()

@@ -482,3 +482,107 @@ def test_a_bench_computes_a_damaged_result_again(folder: Path, capsys: pytest.Ca
     assert cli(*arguments) == 0
     assert name in capsys.readouterr().err and (folder / f".damaged-{name}").is_dir()
     assert ResultStore(folder).rows() == before
+
+
+# What an attack on this version found
+
+
+def test_the_table_of_a_bench_has_the_runs_of_that_bench_alone(tmp_path: Path) -> None:
+    from ocgl.experiments.sweep import finished
+
+    def sweep(size: int) -> Sweep:
+        return Sweep(GRAPH, ("slda",), tmp_path, seeds=2, overrides={"batch_size": size}, grids="coarse")
+
+    with ThreadPoolExecutor(1) as pool:
+        for size in (40, 20):
+            run_sweep(sweep(size), pool)
+    assert [run.config.stream.batch_size for run in finished(sweep(20))] == [20, 20]
+
+
+def test_a_checkpoint_of_other_evaluation_options_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun(tmp_path / "a")
+    begun(tmp_path / "b", every=3)
+    shutil.copy(tmp_path / "b" / "checkpoint.safetensors", tmp_path / "a")
+    assert "the checkpoint is of another run: it has another eval_every" in refused(tmp_path / "a", capsys)
+    (tmp_path / "a" / "config.json").unlink()
+    with pytest.raises(OcglError, match=r"holds checkpoint\.safetensors of another run"):
+        ocgl.evaluate("linear", GRAPH, out=tmp_path / "a")
+
+
+def test_helpers_of_a_linked_strategy_file_count(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "linked_helper.py").write_text("FACTOR = 1\n")
+    text = MINE.format(factor="FACTOR").replace("from typing", "from linked_helper import FACTOR\nfrom typing", 1)
+    (tmp_path / "real" / "mine.py").write_text(text)
+    (tmp_path / "link.py").symlink_to(tmp_path / "real" / "mine.py")
+    config = configure(GRAPH, f"{tmp_path / 'link.py'}:Mine")
+    before = name_of(config, None, None)
+    (tmp_path / "real" / "linked_helper.py").write_text("FACTOR = 22\n")
+    assert name_of(config, None, None) != before
+
+
+def test_what_is_set_is_not_searched(tmp_path: Path) -> None:
+    from ocgl.experiments.results import ChoiceResult
+
+    sweep = Sweep(GRAPH, ("linear",), tmp_path, seeds=1, overrides={"batch_size": 40, "lr": 0.5}, grids="coarse")
+    with ThreadPoolExecutor(1) as pool:
+        run_sweep(sweep, pool)
+    (choice,) = [result for result in ResultStore(tmp_path) if isinstance(result, ChoiceResult)]
+    assert "lr" not in choice.settings and choice.config.hyperparameters["lr"] == 0.5
+
+
+def test_packing_leaves_other_folders_alone(folder: Path, tmp_path: Path) -> None:
+    ocgl.evaluate("linear", GRAPH, batch_size=40, out=folder / "mine")
+    name = next(run.id for run in ResultStore(folder).runs if run.id != "mine")
+    (folder / name / "notes.txt").write_text("mine")
+    strange = folder / "a copy (1)"
+    shutil.copytree(folder / name, strange)
+    values = json.loads((strange / "result.json").read_text())
+    values.pop("checksum")
+    (strange / "result.json").write_text(json.dumps(values))
+    before = len(ResultStore(folder).names())
+    ResultStore(folder).pack()
+    assert (folder / "mine" / "model.safetensors").exists() and (strange / "result.json").exists()
+    assert (folder / name / "notes.txt").exists() and not (folder / name / "result.json").exists()
+    store = ResultStore(folder)
+    assert len(list(store)) == before and not store.damaged
+
+
+def test_a_pack_without_its_manifest_is_unchecked(folder: Path) -> None:
+    ResultStore(folder).pack()
+    assert all(result.checked for result in ResultStore(folder))
+    (folder / "packed.json").unlink()
+    assert not any(result.checked for result in ResultStore(folder))
+
+
+def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    from ocgl.files import write_whole
+
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit((tmp_path / "pipe").read_bytes)
+        write_whole(tmp_path / "pipe", b"hello")
+        assert read.result(10) == b"hello"
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_arrays_of_any_byte_order_come_back(tmp_path: Path) -> None:
+    State({"a": np.arange(3, dtype=">i4")}).save(tmp_path / "s")
+    assert State.load(tmp_path / "s").arrays["a"].tolist() == [0, 1, 2]
+    with pytest.raises(OcglError, match="arrays of numbers"):
+        State({"a": np.array([object()])}).save(tmp_path / "s")
+
+
+@pytest.mark.parametrize("option", ["stream_seed=9223372036854775808", "batch_size=99999999999999999999"])
+def test_numbers_that_no_file_holds_are_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli("run", "--dataset", GRAPH, "--strategy", "slda", "--set", option) == 2
+    assert "is too large" in capsys.readouterr().err
+
+
+def test_a_strategy_that_exits_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = MINE.format(factor="__import__('sys').exit(0) or 1")
+    (tmp_path / "mine.py").write_text(text)
+    assert cli("check", f"{tmp_path / 'mine.py'}:Mine") == 1
+    assert "has called sys.exit in an update" in capsys.readouterr().out

@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 from ocgl.cli import lists, run, sweeps  # noqa: F401 - importing a module registers its commands
-from ocgl.cli.common import Terminated, app, end_on_sigterm, errors, say
+from ocgl.cli.common import Terminated, app, end_on_sigterm, errors, say, terminated
 from ocgl.errors import FileWarning, Interrupted, OcglError, StateWarning
 from ocgl.text import printable
 
@@ -18,12 +18,20 @@ from ocgl.text import printable
 def main() -> None:
     """Run the command line interface; print an error as one line and exit with its code."""
     end_on_sigterm()
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123 - lives with the process
     warnings.showwarning = _show_warning
     try:
         try:
             app()
         finally:
             sys.stdout.flush()
+    except SystemExit as ended:
+        if terminated and ended.code == 130:  # Typer takes SIGTERM for Ctrl-C
+            say("stopped", error=True)
+            raise SystemExit(143) from None
+        raise
     except KeyboardInterrupt as error:
         say("stopped", error=True)
         code = 143 if isinstance(error, Terminated) else 130

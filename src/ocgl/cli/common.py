@@ -44,6 +44,10 @@ def _options() -> None:
     """Make Typer treat each command as a subcommand; the program itself has no options."""
 
 
+terminated: list[int] = []
+"""The signals that have come."""
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM has come."""
 
@@ -52,6 +56,7 @@ def end_on_sigterm() -> None:
     """Let SIGTERM end the program as Ctrl-C does: workers are stopped, and nothing half-written is left."""
 
     def end(signum: int, frame: FrameType | None) -> None:
+        terminated.append(signum)
         raise Terminated
 
     signal.signal(signal.SIGTERM, end)

@@ -60,7 +60,7 @@ def bench(
     data_root: DataRoot = None,
 ) -> None:
     """Tune every strategy on the first tasks, then run the selected configurations with every seed."""
-    from ocgl.experiments import ResultStore, Sweep, finished, loggers, run_sweep
+    from ocgl.experiments import ResultStore, Sweep, loggers, run_sweep
     from ocgl.experiments.config import parse_override
     from ocgl.experiments.executors import LocalExecutor, make_executor
     from ocgl.reporting.terminal import bench_table, status_table
@@ -95,7 +95,8 @@ def bench(
     for failure in status.failed:
         say(failure, error=True)
     store = ResultStore(out)
-    runs = finished(sweep, store)
+    runs = [run for group in status.groups.values() for run in group.runs]
+    list(store)  # finds what is damaged
     for logger in logs:
         for result in runs:
             loggers.log_stored(logger, store, result)
@@ -123,6 +124,8 @@ def results(
 
     if form not in ("table", "csv", "json"):
         raise ConfigError(f"unknown --format {form!r}; choose table, csv or json")
+    if not folder.is_dir():
+        raise ConfigError(f"there is no folder {folder}; give a results folder of `ocgl bench`")
     if pack:
         ResultStore(folder).pack()
     wanted = {"strategy": strategy, "dataset": dataset, "setting": setting}

@@ -169,6 +169,7 @@ class Experiment:
             "anytime": self._anytime,
             "evaluated": self._evaluated,
             "stream_hash": self.stream.content_hash,
+            "config": self.config.model_dump(mode="json"),
         }
         state = State({}, facts).include("learner", self.learner.state())
         return state.include("evaluator", self.evaluator.state())
@@ -178,6 +179,10 @@ class Experiment:
         facts = state.facts
         if facts["stream_hash"] != self.stream.content_hash:
             raise ResumeError("the stream differs from the one the run began with: the data or the code has changed")
+        if facts["config"] != self.config.model_dump(mode="json"):
+            own, given = self.config.model_dump(mode="json"), facts["config"]
+            other = ", ".join(sorted(key for key in own if given.get(key) != own[key]))
+            raise ResumeError(f"the checkpoint is of another run: it has another {other}")
         self.learner.load_state(state.part("learner"))
         self.evaluator.load_state(state.part("evaluator"))
         self.done, self.updates = facts["done"], facts["updates"]

@@ -1,10 +1,10 @@
 """Finished results on disk: one directory each, written whole or not at all, never computed again."""
 
+import contextlib
 import io
 import json
 import os
 import re
-import shutil
 import subprocess
 import warnings
 from collections.abc import Iterator, Mapping, Set
@@ -129,7 +129,7 @@ class ResultStore:
             curves: its anytime scores, for a run.
         """
         target = self.folder / result.id
-        if target.exists() and result.id not in self:
+        if os.path.lexists(target) and result.id not in self:
             warnings.warn(f"{target} is damaged; it was set aside as {files.set_aside(target)}", FileWarning, 2)
         with files.building(target, lambda _: False) as new:
             sums = {}
@@ -140,14 +140,19 @@ class ResultStore:
             files.write_json(new / RESULT, result.sealed(sums))
 
     def pack(self) -> None:
-        """Move everything into the pack. If this is killed, nothing is lost: directories are deleted last."""
-        if any(self.folder.glob(f"[!.]*/{RESULT}")):
-            self._repack()
+        """Move everything into the pack. If this is killed, nothing is lost: directories are deleted last.
+
+        The folder of an `ocgl run`, or one that was renamed, stays as it is.
+        """
+        with files.locked(self.folder):
+            self._packed = self._packed_curves = None
+            if any(self.folder.glob(f"[!.]*/{RESULT}")):
+                self._repack()
 
     def _repack(self, without: Set[str] = frozenset()) -> None:
         import polars as pl
 
-        everything = [result for result in self if result.id not in without]
+        everything = [result for result in self if result.id not in without and self._can_be_packed(result.id)]
         if self.damaged:
             raise next(iter(self.damaged.values()))  # packing would drop it
         texts = [json.dumps(json.loads(self._text(result.id))) for result in everything]  # as written, of any schema
@@ -159,7 +164,21 @@ class ResultStore:
             data[PACKED_CURVES] = parquet_bytes(pl.concat(frames, how="diagonal"), level=19)
         self._write_pack(data)
         for name in names:
-            shutil.rmtree(self.folder / name, ignore_errors=True)
+            self._remove(name)
+
+    def _can_be_packed(self, name: str) -> bool:
+        """Return whether a result is one of a bench: its directory has its id as name."""
+        if not self._is_loose(name):
+            return True
+        stored = files.parse_json(self._text(name), self.folder / name / RESULT).get("id")
+        return bool(_ID.fullmatch(name)) and stored == name
+
+    def _remove(self, name: str) -> None:
+        """Remove a result's own files, the result first: a curve without one is nobody's. What else is there stays."""
+        for file in (RESULT, CURVES):
+            (self.folder / name / file).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (self.folder / name).rmdir()
 
     def _write_pack(self, data: dict[str, bytes]) -> None:
         """Write the files of the pack; the manifest that is written first knows the old files and the new ones."""
@@ -203,7 +222,7 @@ class ResultStore:
     def _drop(self, names: Set[str]) -> None:
         """Delete results; those in the pack stay there until the rest has been packed without them."""
         for name in names:
-            shutil.rmtree(self.folder / name, ignore_errors=True)
+            self._remove(name)
         if names & self._pack().keys():
             self._repack(names)
 
@@ -221,7 +240,8 @@ class ResultStore:
             raise ResultError(where, f"it is the result {result.id}, not {name}")
         if isinstance(result, RunResult):
             self._check_curves(result, name, loose, files.parse_json(text, where))
-        return result.model_copy(update={"id": name})
+        checked = result.checked and (loose or bool(self._manifest()[0]))
+        return result.model_copy(update={"id": name, "checked": checked})
 
     def _check_curves(self, run: RunResult, name: str, loose: bool, values: Json) -> None:
         """Raise `ResultError` if the curve and the scores of a run contradict each other."""

@@ -104,6 +104,8 @@ class _Result(_Model):
     code: str | None = None
     computed_by: Origin | None = None
     compared: tuple[str, ...] | None = None
+    adopted_unchecked: bool = False
+    """Whether the result had no checksum when it was adopted."""
     checked: bool = Field(default=True, exclude=True)
     """Whether the result was computed now, or read with its checksum; older ones have none."""
 
@@ -251,7 +253,7 @@ def parse_result(values: Json | str | bytes, where: object = "a result") -> RunR
     contradictions = contradictions_of(found)
     if contradictions:
         raise ResultError(where, f"it contradicts itself: {contradictions[0]}")
-    return found.model_copy(update={"checked": checked})
+    return found.model_copy(update={"checked": checked and not found.adopted_unchecked})
 
 
 def parse_run(values: Json | str | bytes, where: object = "a result") -> RunResult:
@@ -323,7 +325,8 @@ def _mean(values: Iterable[Score]) -> Score:
 
 UNCOMPARED = frozenset(
     {"schema_version", "id", "kind", "setting", "buffer", "revision", "code", "computed_by", "compared", "title",
-     "versions", "selection", "protocol", "checked", "learn_seconds", "evaluate_seconds", "peak_rss_bytes", "store"}
+     "versions", "selection", "protocol", "checked", "adopted_unchecked",
+     "learn_seconds", "evaluate_seconds", "peak_rss_bytes", "store"}
 )  # fmt: skip
 """Keys that may differ between results that are otherwise bit-equal: names, clocks, memory, words."""
 

@@ -1,5 +1,6 @@
 """The directory of a run: what it is, its checkpoints while it runs, and its result when it has ended."""
 
+import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -61,6 +62,9 @@ class RunDirectory:
         """Raise if the folder holds a run already."""
         if (self.folder / CONFIG).exists():
             raise ResumeError(f"{self.folder} holds a run already: continue it with --resume, or choose another folder")
+        left = [name for name in (CHECKPOINT, RESULT) if os.path.lexists(self.folder / name)]
+        if left:
+            raise ResumeError(f"{self.folder} holds {left[0]} of another run; choose another folder")
 
     def begin(self, experiment: Experiment, storage: str) -> None:
         """Write what the run is."""

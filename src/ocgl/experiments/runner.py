@@ -94,6 +94,8 @@ def run_config(
         raise ConfigError(f"checkpoint_every must be at least 1, not {checkpoint_every}")
     directory = None if out is None else RunDirectory(out)
     if directory is not None:
+        if strategy is not None and strategy.updates:
+            raise ConfigError("a strategy that has learned already cannot be kept in `out`: use a new one")
         directory.refuse_another()
         make_folder(directory.folder)  # before anything is computed: this may fail
     experiment = make_experiment(config, stream or stream_of(config, data_root), strategy, store=store)

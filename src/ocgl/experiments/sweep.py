@@ -142,10 +142,11 @@ class Sweep:
         return configure(self.dataset, group.strategy, self.stream, self.profile, seed, values)
 
     def grid(self, group: Group) -> list[Json]:
-        """List the configurations of a group, in the order in which ties are broken."""
+        """List the configurations of a group, in the order in which ties are broken; what is set is not searched."""
         if self.grids not in GRIDS:
             raise UnknownNameError("grid", self.grids, GRIDS)
-        return configurations(GRIDS[self.grids](find(group.strategy).grid))
+        grid = {key: values for key, values in find(group.strategy).grid.items() if key not in self.overrides}
+        return configurations(GRIDS[self.grids](grid))
 
 
 @lru_cache(maxsize=2)
@@ -361,12 +362,21 @@ def finished(sweep: Sweep, store: ResultStore | None = None) -> list[RunResult]:
         sweep: the sweep.
         store: reads the results and lists what is damaged; one of the sweep's folder if None.
     """
-    wanted = {(g.strategy, g.setting, g.buffer) for g in sweep.groups()}
+    wanted = {(g.strategy, g.setting, g.buffer): sweep.config(g, {}) for g in sweep.groups()}
     runs = [
         run
         for run in (store or ResultStore(sweep.out)).runs
         if (run.strategy, run.setting, run.buffer) in wanted
         and (run.dataset, run.stream, run.profile) == (sweep.dataset, sweep.stream, sweep.profile)
         and run.seed < sweep.seeds
+        and _is_of(run, wanted[run.strategy, run.setting, run.buffer])
     ]
     return same_code(runs, {name: code_name(name) for name in sweep.strategies})
+
+
+def _is_of(run: RunResult, config: RunConfig) -> bool:
+    """Return whether a run has the options of a sweep; what is selected, and the seed, may differ."""
+    given, wanted = run.config.model_dump(mode="json"), config.model_dump(mode="json")
+    chosen, fixed = given.pop("hyperparameters"), wanted.pop("hyperparameters")
+    same = all(chosen.get(key) == value for key, value in fixed.items())
+    return same and given | {"seed": 0} == wanted | {"seed": 0}

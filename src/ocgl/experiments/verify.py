@@ -15,6 +15,7 @@ from ocgl.experiments.results import Origin, RunResult, TrialResult, bit_equal
 from ocgl.experiments.runner import make_experiment
 from ocgl.experiments.sweep import name_of, shared, stamped, tuning_score
 from ocgl.experiments.trust import needs_trust
+from ocgl.types import Json
 
 Checked = RunResult | TrialResult
 
@@ -131,7 +132,8 @@ def adopt(results: ResultStore, verdicts: list[Verdict], data_root: Path | None 
             fresh = name_of(result.config, share_of(result), data_root)
             origin = result.computed_by or Origin(code=result.code, revision=result.revision)
             stamp = stamped(fresh, result.setting, result.config)
-            more = {"revision": origin.revision, "computed_by": origin, "compared": verdict.equal}
+            more: Json = {"revision": origin.revision, "computed_by": origin, "compared": verdict.equal}
+            more |= {"adopted_unchecked": not result.checked}
             adopted[name] = result.model_copy(update=stamp | more)
     results.rename(adopted)
     return len(adopted)

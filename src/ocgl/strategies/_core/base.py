@@ -178,7 +178,10 @@ class Strategy(ABC):
             return
         if not self._width:
             self._build(batch.neighborhood.width)
-        self.update(batch)
+        try:
+            self.update(batch)
+        except SystemExit as error:  # it would look as if the command had ended well
+            raise RuntimeError(f"{self.name} has called sys.exit in an update") from error
         self.updates += 1
 
     def predict(self, neighborhood: Neighborhood, candidates: IntArray | None = None) -> IntArray:

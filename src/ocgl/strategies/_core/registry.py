@@ -51,7 +51,7 @@ def find(name: str) -> type[Strategy]:
     >>> find("bare").__name__
     'Bare'
     """
-    if ".py:" in name:
+    if is_file_spec(name):
         return _from_file(name)
     if name in built_in():
         return built_in()[name]

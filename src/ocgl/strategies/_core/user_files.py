@@ -99,12 +99,13 @@ def _executed(name: str, file: Path, helpers: tuple[Path, ...]) -> ModuleType:
     root = _root_of(file)
     try:
         if file.parent != root:  # inside a package, with relative imports
-            return importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
-        spec = spec_from_file_location(name, file, loader=_Loader(name, str(file)))
-        assert spec is not None and spec.loader is not None
-        module = module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
+            module = importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
+        else:
+            spec = spec_from_file_location(name, file, loader=_Loader(name, str(file)))
+            assert spec is not None and spec.loader is not None
+            module = module_from_spec(spec)
+            sys.modules[name] = module
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         sys.modules.pop(name, None)
         raise ConfigError(f"{file} cannot be imported: {located(error, file.parent)}") from error
@@ -114,11 +115,14 @@ def _executed(name: str, file: Path, helpers: tuple[Path, ...]) -> ModuleType:
 
 def _refuse_unseen(file: Path, helpers: tuple[Path, ...], new: set[str]) -> None:
     """Raise if the file has imported a module beside it in a way that its identity does not cover."""
+    root = _root_of(file)
+    inside = root if file.parent == root else root / file.relative_to(root).parts[0]
     for name in sorted(new):
         origin = getattr(sys.modules.get(name), "__file__", None)
-        if origin is None or Path(origin).parent != file.parent or not origin.endswith(".py"):
+        path = None if origin is None or not origin.endswith(".py") else Path(origin).resolve()
+        if path is None or not path.is_relative_to(inside) or "site-packages" in path.relative_to(inside).parts:
             continue
-        if Path(origin) != file and Path(origin).resolve() not in helpers:
+        if path != file and path not in helpers:
             text = f"{file} imports {name} in a way that cannot be seen without executing it"
             raise ConfigError(f"{text}; write a plain import, so that it is part of a result's identity")
 
