@@ -76,7 +76,7 @@ def test_a_call_that_cannot_write_says_so_and_the_next_one_continues(what: str, 
     right = outcome(what, work)
     calls = (tmp_path / "calls").read_text().splitlines()
     assert len(calls) > 4
-    chosen = sorted({1, 2, len(calls), *range(1, len(calls) + 1, max(1, len(calls) // 8))})
+    chosen = sorted({1, 2, len(calls), *range(1, len(calls) + 1, max(1, len(calls) // 5))})
     for number in chosen:
         cwd = fresh()
         ended = call(cwd, number=number, code=CODES[number % len(CODES)])

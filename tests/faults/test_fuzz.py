@@ -34,7 +34,7 @@ from ocgl.streams import Stream
 
 quiet = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
 settings.register_profile("fuzz", max_examples=20_000, deadline=None, suppress_health_check=quiet)
-settings.register_profile("bounded", max_examples=150, deadline=None, suppress_health_check=quiet, derandomize=True)
+settings.register_profile("bounded", max_examples=100, deadline=None, suppress_health_check=quiet, derandomize=True)
 PROFILE = settings.get_profile("fuzz" if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz" else "bounded")
 pytestmark = pytest.mark.slow
 GRAPH = "sbm:nodes=80,edges=160,classes=4,width=4"
