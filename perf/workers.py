@@ -4,7 +4,7 @@ import time
 
 from ocgl.experiments import configure
 from ocgl.experiments.executors import LocalExecutor
-from ocgl.experiments.sweep import tuning_score
+from ocgl.experiments.trials import tuning_score
 from perf.updates import Row
 
 TRIALS = 12

@@ -22,7 +22,8 @@ from ocgl.experiments.executors import LocalExecutor
 from ocgl.experiments.expansion import expansions_of
 from ocgl.experiments.result_store import ResultStore
 from ocgl.experiments.results import RunResult
-from ocgl.experiments.sweep import Sweep, SweepStatus, name_of, run_sweep
+from ocgl.experiments.sweep import Sweep, SweepStatus, run_sweep
+from ocgl.experiments.trials import name_of
 from ocgl.reporting.collect import Bench, collect
 from ocgl.reporting.page import rank_over, write_report
 from ocgl.reporting.tables import as_csv, latex, markdown

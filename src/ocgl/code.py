@@ -84,7 +84,7 @@ def _code_of(strategy: Path) -> tuple[Path, ...]:
 
 
 def _closure(waiting: list[Path], strategy: Path) -> tuple[Path, ...]:
-    root = _root_of(strategy)
+    root = root_of(strategy)
     only = None if root is None else _outer_package(strategy, root)
     known: set[Path] = set()
     while waiting:
@@ -95,7 +95,7 @@ def _closure(waiting: list[Path], strategy: Path) -> tuple[Path, ...]:
     return tuple(sorted(known))
 
 
-def _root_of(strategy: Path) -> Path | None:
+def root_of(strategy: Path) -> Path | None:
     """Return the folder that a strategy's helper modules are imported from; None for a strategy of this package."""
     folder = strategy.parent
     if folder.is_relative_to(_package()):
@@ -239,7 +239,7 @@ def code_files(strategy: str) -> dict[str, str]:
 
 def _named(strategy: Path) -> list[tuple[str, Path]]:
     """Name the files: those of this package by their place in it, a user's strategy always alike."""
-    root, found = _root_of(strategy), []
+    root, found = root_of(strategy), []
     for path in _code_of(strategy):
         if path.is_relative_to(_package()):
             found.append((str(path.relative_to(_package())), path))

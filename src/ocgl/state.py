@@ -8,8 +8,9 @@ from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
+from ocgl.checked import canonical_json, read_bytes
 from ocgl.errors import DamagedFileError, StateError
-from ocgl.files import canonical_json, read_bytes, write_whole
+from ocgl.files import write_whole
 from ocgl.types import AnyArray, Json
 
 SCHEMA_VERSION = 2

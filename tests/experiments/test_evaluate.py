@@ -11,7 +11,7 @@ import ocgl
 from ocgl.cli import main
 from ocgl.errors import ConfigError, DatasetError, ResumeError, StreamError
 from ocgl.experiments import Progress
-from ocgl.experiments.results import parse_run
+from ocgl.experiments.parsing import parse_run
 from ocgl.strategies import ER, Linear
 from tests.helpers import scored, timeless
 

@@ -13,8 +13,9 @@ import pytest
 
 from ocgl.errors import DamagedFileError, ResumeError
 from ocgl.experiments import Experiment, configure, make_experiment, resume, run_config, stream_of
+from ocgl.experiments.parsing import parse_run
 from ocgl.experiments.result_store import CURVES, RESULT
-from ocgl.experiments.results import Evaluation, parse_run
+from ocgl.experiments.results import Evaluation
 from ocgl.experiments.run_directory import CHECKPOINT, CONFIG, MODEL
 from ocgl.state import State
 from ocgl.strategies import find, names

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from ocgl.experiments import OfflineExperiment, configure, make_experiment, run_config, stream_of
+from ocgl.experiments.parsing import parse_run
 from ocgl.experiments.result_store import RESULT
-from ocgl.experiments.results import parse_run
 from tests.helpers import options, scored
 
 

@@ -19,8 +19,9 @@ from ocgl.errors import ConfigError, ResultError, UnknownNameError
 from ocgl.experiments import configure, make_experiment, stream_of
 from ocgl.experiments.executors import LocalExecutor, cluster_executor
 from ocgl.experiments.identity import run_id
+from ocgl.experiments.parsing import parse_run
 from ocgl.experiments.result_store import RESULT, ResultStore
-from ocgl.experiments.results import ChoiceResult, RunResult, bit_equal, parse_run
+from ocgl.experiments.results import ChoiceResult, RunResult, bit_equal
 from ocgl.experiments.sweep import SETTINGS, Sweep, finished, run_sweep
 from ocgl.strategies._core.registry import built_in
 from ocgl.types import Json

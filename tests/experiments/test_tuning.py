@@ -7,7 +7,7 @@ from ocgl.datasets import load_dataset
 from ocgl.errors import BeyondPrefixError
 from ocgl.evaluation import Evaluator, evaluator
 from ocgl.experiments import Experiment, RunConfig, configure, stream_of, tuning
-from ocgl.experiments.sweep import for_tuning, tuning_score
+from ocgl.experiments.trials import for_tuning, tuning_score
 from ocgl.experiments.tuning import best, score
 from ocgl.strategies import make_strategy
 from ocgl.streams import TEST, Stream, class_stream

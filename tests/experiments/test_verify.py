@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from ocgl.checked import sealed
 from ocgl.experiments.result_store import RESULT, ResultStore
 from ocgl.experiments.results import ChoiceResult, Origin
 from ocgl.experiments.sweep import Sweep, finished, run_sweep
 from ocgl.experiments.verify import Verdict, adopt, verify
-from ocgl.files import sealed
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ocgl.checked import parse_json, sealed, unsealed
 from ocgl.code import code_name
 from ocgl.datasets import load_dataset, sbm
 from ocgl.errors import DamagedFileError, OcglError
@@ -25,10 +26,9 @@ from ocgl.evaluation.metrics import Metric
 from ocgl.experiments import configure, make_experiment, stream_of
 from ocgl.experiments.config import buffer_nodes, parse_override
 from ocgl.experiments.expansion import parse_hops
-from ocgl.experiments.result_store import parquet_bytes, read_parquet
-from ocgl.experiments.results import parse_result
+from ocgl.experiments.parquet import parquet_bytes, parse_parquet
+from ocgl.experiments.parsing import parse_result
 from ocgl.experiments.run_directory import curves_of
-from ocgl.files import parse_json, sealed, unsealed
 from ocgl.state import State
 from ocgl.streams import Stream
 
@@ -116,7 +116,7 @@ def test_results(given_bytes: bytes | int) -> None:
 def test_curves(given_bytes: bytes | int) -> None:
     data = content("curves", given_bytes)
     try:
-        read_parquet(data, "a curve")  # its own checksum is compared by the reader of the folder
+        parse_parquet(data, "a curve")  # its own checksum is compared by the reader of the folder
     except DamagedFileError as error:
         assert "a curve cannot be used" in str(error)
 

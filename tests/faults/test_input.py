@@ -258,7 +258,7 @@ def test_names_with_brackets_keep_their_characters(tmp_path: Path, capsys: pytes
     shown = re.sub(r"\s", "", capsys.readouterr().out)
     assert "my[red]graph[x].npz" in shown and "o[bold]ut" in shown
     values = json.loads((out / "result.json").read_text())
-    from ocgl.experiments.results import parse_run
+    from ocgl.experiments.parsing import parse_run
 
     stream = io.StringIO()
     Console(file=stream, width=300).print(bench_table([parse_run(json.dumps(values))]))

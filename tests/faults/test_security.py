@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ocgl.checked import sealed
 from ocgl.experiments.result_store import ResultStore
-from ocgl.files import sealed
 from tests.test_cli import ocgl as cli
 
 ROOT = Path(__file__).parents[2]

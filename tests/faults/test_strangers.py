@@ -56,7 +56,7 @@ def honest(ocgl: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def forge(folder: Path, source: Path, name: str, **values: Any) -> Path:
     """Add a result of a stranger's making, with a right checksum, made of an honest one."""
-    from ocgl.files import sealed
+    from ocgl.checked import sealed
 
     target = folder / name
     shutil.copytree(source, target)

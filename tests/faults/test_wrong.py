@@ -19,7 +19,8 @@ from ocgl.errors import OcglError
 from ocgl.experiments import configure, make_experiment, stream_of
 from ocgl.experiments.executors import LocalExecutor
 from ocgl.experiments.result_store import ResultStore
-from ocgl.experiments.sweep import Sweep, name_of, run_sweep
+from ocgl.experiments.sweep import Sweep, run_sweep
+from ocgl.experiments.trials import name_of
 from ocgl.state import State
 from ocgl.strategies import Learner, make_strategy
 from ocgl.testing import CHECKS, small_graph
@@ -153,7 +154,7 @@ def test_an_edited_seed_of_a_run_is_refused(tmp_path: Path, capsys: pytest.Captu
 def test_an_edited_seed_with_a_new_checksum_does_not_fit_the_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from ocgl.files import sealed
+    from ocgl.checked import sealed
 
     begun(tmp_path / "r")
     path = tmp_path / "r" / "config.json"
@@ -346,7 +347,7 @@ def edit(folder: Path, kind: str, seal: bool = False, **values: Any) -> Path:
     path = next(p for p in sorted(folder.glob("*/result.json")) if json.loads(p.read_text())["kind"] == kind)
     changed = json.loads(path.read_text()) | values
     if seal:
-        from ocgl.files import sealed
+        from ocgl.checked import sealed
 
         changed = sealed(changed)
     path.write_text(json.dumps(changed))

@@ -119,10 +119,10 @@ def _child(request: dict[str, Any]) -> None:
 def _forget() -> None:
     """Forget what a command has left in memory, so that the next one in this process reads everything itself."""
     from ocgl import files
-    from ocgl.experiments import sweep
+    from ocgl.experiments import trials
 
     files._cleaned.clear()
-    sweep._shared.cache_clear()
+    trials._shared.cache_clear()
 
 
 def _run_all(requests: list[dict[str, Any]], outputs: list[tuple[int, int]], told: int) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ocgl.checked import sealed
 from ocgl.code import code_name
 from ocgl.errors import ConfigError
 from ocgl.experiments import configure
@@ -17,7 +18,6 @@ from ocgl.experiments.expansion import Expansion, expansions_of
 from ocgl.experiments.result_store import ResultStore
 from ocgl.experiments.results import same_code
 from ocgl.experiments.sweep import Sweep, run_sweep
-from ocgl.files import sealed
 from ocgl.reporting.collect import Bench, Key, collect
 from ocgl.reporting.export import write_export
 from ocgl.reporting.methods import COLORED, color, title_of

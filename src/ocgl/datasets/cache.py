@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ocgl import files
+from ocgl.checked import read_sealed, sealed
 from ocgl.datasets.paths import cache_root
 from ocgl.errors import CacheError, DamagedFileError, FileWarning, GraphError, WriteError
 from ocgl.graph import Graph
@@ -62,7 +63,7 @@ def fingerprint(paths: Iterable[Path]) -> list[Json]:
 def manifest(folder: Path) -> Json | None:
     """Return the manifest of a cached graph, None if it is missing or damaged."""
     try:
-        return files.read_sealed(folder / MANIFEST)
+        return read_sealed(folder / MANIFEST)
     except DamagedFileError:
         return None
 
@@ -162,7 +163,7 @@ def write(folder: Path, build: Callable[[], Graph], extra: Json) -> Graph:
             "columns": {name: _checksum(column) for name, column in columns.items()},
             "content_hash": graph.content_hash,
         }
-        files.write_json(new / MANIFEST, files.sealed(content))
+        files.write_json(new / MANIFEST, sealed(content))
         new.chmod(0o755)
     try:
         return _map(folder, content)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ocgl.checked import read_npz
 from ocgl.datasets.spec import Parsed
 from ocgl.errors import DamagedFileError, DatasetCorruptError, DatasetMissingError, GraphError
-from ocgl.files import read_npz
 from ocgl.graph import Graph
 from ocgl.graph.static import sparse_or_dense
 from ocgl.types import AnyArray, Rows

@@ -4,18 +4,15 @@
 checksum is read too and is called unchecked.
 """
 
-import json
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from ocgl.errors import DamagedFileError, ResultError
+from ocgl.checked import sealed
 from ocgl.experiments.config import RunConfig, buffer_nodes
-from ocgl.files import parse_json, sealed, unsealed
 from ocgl.graph import Cost
 from ocgl.types import Json
-from ocgl.validation import explained
 
 SCHEMA_VERSION = 2
 Score = float | None
@@ -215,112 +212,7 @@ class ChoiceResult(_Result):
     table: list[tuple[Json, Score, float]]
 
 
-Result = Annotated[RunResult | TrialResult | ChoiceResult, Field(discriminator="kind")]
-_ADAPTER: TypeAdapter[RunResult | TrialResult | ChoiceResult] = TypeAdapter(Result)
-
-
-def _upgraded(values: Json) -> Json:
-    """Bring the values of a stored result to the present schema.
-
-    Version 1 predicted every batch before learning it. Where a run was not evaluated after every batch, the default
-    now asks fewer labels: that old figure is dropped, because the config would claim what was not measured.
-    """
-    version = values.get("schema_version", 1)
-    if not isinstance(version, int) or version > SCHEMA_VERSION:
-        raise ResultError(f"it has schema version {version}; this version of ocgl reads up to {SCHEMA_VERSION}")
-    if version == 1 and values.get("kind", "run") == "run" and values["config"].get("eval_every", 1) > 1:
-        values = values | {"prequential": None}
-    return {"kind": "run"} | values | {"schema_version": SCHEMA_VERSION}
-
-
-def parse_result(values: Json | str | bytes, where: object = "a result") -> RunResult | TrialResult | ChoiceResult:
-    """Read a stored result of any schema version.
-
-    One that is damaged, was changed since it was written, or contradicts itself raises `ResultError`.
-    """
-    try:
-        given = values if isinstance(values, dict) else parse_json(values, where)
-        rest, checked = unsealed(given, where)
-        found = _ADAPTER.validate_json(json.dumps(_upgraded(rest)), strict=True)
-    except ResultError as error:
-        raise ResultError(where, str(error)) from error
-    except ValidationError as error:
-        raise ResultError(where, f"it is no result: {explained(error)}") from error
-    except DamagedFileError as error:
-        raise ResultError(where, error.why) from error
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ResultError(where, f"it is no result ({error!r})") from error
-    contradictions = contradictions_of(found)
-    if contradictions:
-        raise ResultError(where, f"it contradicts itself: {contradictions[0]}")
-    return found.model_copy(update={"checked": checked and not found.adopted_unchecked})
-
-
-def parse_run(values: Json | str | bytes, where: object = "a result") -> RunResult:
-    """Read the stored result of a run."""
-    found = parse_result(values, where)
-    if not isinstance(found, RunResult):
-        raise ResultError(where, f"it is a {found.kind}, not a run")
-    return found
-
-
-TOLERANCE = 1e-6
-"""Largest difference, in points, between a score and the same score computed from the parts it is made of."""
-
-
-def contradictions_of(result: RunResult | TrialResult | ChoiceResult) -> list[str]:
-    """List where the parts of a result contradict each other: scores against the matrix, a choice against its table."""
-    if isinstance(result, TrialResult):
-        return _outside({"score": result.score})
-    if isinstance(result, ChoiceResult):
-        best = [score for settings, score, share in result.table if settings == result.settings and share == 1.0]
-        wrong = _differing("the score of the selection", result.selection.score, best[0]) if best else []
-        return wrong + _outside({"the score of the selection": result.selection.score})
-    found = _outside({name: result.score(name) for name in ("AP", "AAP", "AP_validation", "prequential")})
-    found += _outside({"AF": result.AF, "AF_T": result.AF_T}, -100.0)
-    config = result.config
-    for name, own in (("dataset", config.dataset), ("strategy", config.strategy), ("stream", config.stream.kind)):
-        if getattr(result, name) != own:
-            found.append(f"{name} {getattr(result, name)!r} is not that of its config, {own!r}")
-    if (result.seed, result.profile) != (config.seed, config.profile):
-        found.append("seed or profile is not that of its config")
-    matrix, tasks = result.matrix, result.statistics.tasks
-    if tasks and (any(len(row) != tasks for row in matrix) or len(matrix) not in (0, 1, tasks)):
-        found.append(f"its matrix is not of {tasks} tasks")
-    if matrix:
-        found += _differing("AP", result.AP, _mean(matrix[-1]))
-    if len(matrix) > 1 and all(len(row) == len(matrix) for row in matrix):
-        pairs = [(last, matrix[i][i]) for i, last in enumerate(matrix[-1])]
-        changes = [a - b for a, b in pairs if a is not None and b is not None]
-        earlier = [a - b for a, b in pairs[:-1] if a is not None and b is not None]
-        if result.AF_T is not None and changes:
-            found += _differing("AF_T", result.AF_T, sum(changes) / len(changes))
-        if result.AF is not None and earlier:
-            found += _differing("AF", result.AF, sum(earlier) / len(earlier))
-    return found
-
-
-def _outside(scores: Mapping[str, Score], low: float = 0.0) -> list[str]:
-    given = {name: score for name, score in scores.items() if score is not None}
-    slack = TOLERANCE
-    return [f"{name} is {s}" for name, s in given.items() if not low - slack <= s <= 100 + slack]
-
-
-def _differing(name: str, stored: Score, computed: Score) -> list[str]:
-    if (stored is None) != (computed is None) or (
-        stored is not None and computed is not None and not _close(stored, computed)
-    ):
-        return [f"{name} is {stored}, but its parts give {computed}"]
-    return []
-
-
-def _close(a: float, b: float) -> bool:
-    return abs(a - b) <= TOLERANCE
-
-
-def _mean(values: Iterable[Score]) -> Score:
-    defined = [value for value in values if value is not None]
-    return sum(defined) / len(defined) if defined else None
+AnyResult = RunResult | TrialResult | ChoiceResult
 
 
 UNCOMPARED = frozenset(

@@ -10,14 +10,17 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ocgl import files
+from ocgl.checked import parse_json, read_bytes, read_sealed, sealed, sha256_of
 from ocgl.code import code_files, is_file_spec
 from ocgl.errors import ConfigError, DamagedFileError, ResultError, ResumeError, StateError, UntrustedError
 from ocgl.experiments.config import RunConfig
+from ocgl.experiments.consistency import contradictions_of_curve
 from ocgl.experiments.experiment import Callback, Experiment, Progress
-from ocgl.experiments.result_store import CURVES, LARGEST, RESULT, parquet_bytes, read_parquet
-from ocgl.experiments.results import RunResult, parse_run
+from ocgl.experiments.parquet import parquet_bytes
+from ocgl.experiments.parsing import parse_run
+from ocgl.experiments.result_store import CURVES, RESULT, read_curves
+from ocgl.experiments.results import RunResult
 from ocgl.state import State
-from ocgl.types import Json
 from ocgl.validation import explained
 
 if TYPE_CHECKING:
@@ -69,7 +72,7 @@ class RunDirectory:
     def begin(self, experiment: Experiment, storage: str) -> None:
         """Write what the run is."""
         files.make_folder(self.folder)
-        files.write_json(self.folder / CONFIG, files.sealed(describe(experiment, storage).model_dump(mode="json")))
+        files.write_json(self.folder / CONFIG, sealed(describe(experiment, storage).model_dump(mode="json")))
 
     def read(self, trust: bool = False) -> RunDescription:
         """Return what the folder says of its run.
@@ -80,7 +83,7 @@ class RunDirectory:
         path = self.folder / CONFIG
         if not path.is_file():
             raise ResumeError(f"{self.folder} holds no run: there is no {CONFIG} in it")
-        values = files.read_sealed(path)
+        values = read_sealed(path)
         try:
             found = RunDescription.model_validate(values)
         except (ValidationError, ConfigError) as error:
@@ -98,22 +101,18 @@ class RunDirectory:
         path = self.folder / RESULT
         if not path.exists() and not path.is_symlink():
             return None
-        data = files.read_bytes(path)
-        result = parse_run(data, path)
+        result = parse_run(read_bytes(path), path)
         if result.config != self.read(trust=True).config:
             raise ResultError(path, f"it is of another run than {CONFIG} describes")
-        self.curves(files.parse_json(data, path))
+        wrong = contradictions_of_curve(result, self.curves())
+        if wrong:
+            raise ResultError(self.folder / CURVES, wrong[0])
         return result
 
-    def curves(self, values: Json | None = None) -> "pl.DataFrame":
+    def curves(self) -> "pl.DataFrame":
         """Return the anytime scores of a finished run, after comparing their file with its checksum."""
-        path = self.folder / CURVES
-        values = files.parse_json(files.read_bytes(self.folder / RESULT), path) if values is None else values
-        data = files.read_bytes(path, LARGEST)
-        sums = values.get("files")
-        if not isinstance(sums, dict) or sums.get(CURVES) != files.sha256_of(data):
-            raise ResultError(path, "its checksum is wrong: it was changed after it was written")
-        return read_parquet(data, path)
+        path = self.folder / RESULT
+        return read_curves(self.folder, parse_json(read_bytes(path), path))
 
     def restore(self, experiment: Experiment, description: RunDescription) -> None:
         """Continue from the last checkpoint, if there is one; refuse what is not the run that was begun."""
@@ -162,7 +161,7 @@ class RunDirectory:
         data = parquet_bytes(curves_of(experiment))
         files.write_whole(self.folder / CURVES, data)
         # last: its presence says that the rest is there
-        files.write_json(self.folder / RESULT, result.sealed({CURVES: files.sha256_of(data)}))
+        files.write_json(self.folder / RESULT, result.sealed({CURVES: sha256_of(data)}))
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
         return result
 

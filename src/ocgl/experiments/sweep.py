@@ -1,41 +1,31 @@
 """The protocol over many methods: tune each on the prefix, then run the chosen configuration with every seed."""
 
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ocgl.code import code_name
-from ocgl.datasets import load_dataset
-from ocgl.errors import OcglError, UnknownNameError, WriteError
+from ocgl.errors import UnknownNameError
 from ocgl.experiments.config import RunConfig, configure, defaults_of
-from ocgl.experiments.identity import digest_of, run_id
-from ocgl.experiments.result_store import ResultStore, revision
+from ocgl.experiments.failures import keep_failure
+from ocgl.experiments.identity import digest_of
+from ocgl.experiments.result_store import ResultStore
 from ocgl.experiments.results import ChoiceResult, RunResult, Selection, TrialResult, same_code
-from ocgl.experiments.run_directory import curves_of
-from ocgl.experiments.runner import make_experiment
+from ocgl.experiments.trials import for_tuning, name_of, shared, stamped, trial
 from ocgl.experiments.tuning import (
     GRIDS,
     Configuration,
     Selector,
     configurations,
-    score,
     tune_tasks,
 )
-from ocgl.files import make_folder, remove_leftovers, write_whole
+from ocgl.files import make_folder, remove_leftovers
 from ocgl.strategies import find
 from ocgl.strategies._core.registry import keys
-from ocgl.strategies._core.user_files import located
-from ocgl.streams import Stream, StreamConfig
-from ocgl.streams.build import build
 from ocgl.types import Json
-
-FAILURES = "failures"
-"""Folder of the tracebacks of failed trials and runs, in the folder of the results."""
 
 SETTINGS: dict[str, Json] = {
     "main": {},
@@ -149,74 +139,6 @@ class Sweep:
         return configurations(GRIDS[self.grids](grid))
 
 
-@lru_cache(maxsize=2)
-def _shared(dataset: str, stream: str, data_root: Path | None, prefix: bool, download: bool) -> Stream:
-    """Make a stream once per process, for all trials that run on it."""
-    graph = load_dataset(dataset, data_root, download=download)
-    whole = build(graph, StreamConfig.model_validate_json(stream))
-    return whole.prefix(tune_tasks(whole.tasks)) if prefix else whole
-
-
-def shared(config: RunConfig, data_root: Path | None, prefix: bool = False, download: bool = True) -> Stream:
-    """Return the stream of a config, or the part of it that tuning may see."""
-    return _shared(config.dataset, config.stream.model_dump_json(), data_root, prefix, download)
-
-
-def for_tuning(config: RunConfig) -> RunConfig:
-    """Leave out what a trial does not use: how often to evaluate, estimates, and an offline bound's curve."""
-    offline = {"curve": False} if find(config.strategy).offline else {}
-    values = {"eval_every": 1, "eval_cap": None, "prequential": "evaluated"}
-    return config.model_copy(update=values | {"hyperparameters": config.hyperparameters | offline})
-
-
-def name_of(config: RunConfig, share: float | None, data_root: Path | None) -> str:
-    """Return the id of a run, or of a trial over a share of the prefix."""
-    stream = shared(config, data_root)
-    resolved = config.resolved(stream.base)
-    if share is None:
-        return run_id(config, resolved, stream.content_hash)
-    return run_id(config, resolved, stream.content_hash, tune_tasks(stream.tasks), share)
-
-
-def stamped(name: str, setting: str, config: RunConfig) -> Json:
-    """Return what every stored result says of itself."""
-    stamp = {"id": name, "setting": setting, "buffer": config.buffer, "revision": revision()}
-    return stamp | {"code": code_name(config.strategy), "config": config}
-
-
-def trial(
-    config: RunConfig,
-    setting: str,
-    share: float | None,
-    selection: Selection | None,
-    out: Path,
-    data_root: Path | None,
-) -> str:
-    """Run one trial over a share of the prefix, or (share None) one whole run, unless it is there; return its id."""
-    name = name_of(config, share, data_root)
-    results = ResultStore(out)
-    if name in results:
-        return name
-    if share is not None:
-        value = tuning_score(config, data_root, share)
-        finite = value if value > float("-inf") else None
-        results.put(TrialResult(**stamped(name, setting, config), score=finite, share=share))
-    else:
-        experiment = make_experiment(config, shared(config, data_root))
-        result = experiment.finish().model_copy(update=stamped(name, setting, config) | {"selection": selection})
-        results.put(result, curves_of(experiment))
-    return name
-
-
-def tuning_score(config: RunConfig, data_root: Path | None, share: float = 1.0, download: bool = True) -> float:
-    """Score a configuration on the prefix, and an offline bound on its validation nodes."""
-    if find(config.strategy).offline:
-        stream = shared(config, data_root, download=download)
-        value = make_experiment(config, stream, test=False).finish().AP_validation
-        return float("-inf") if value is None else float(value)
-    return score(config, shared(config, data_root, prefix=True, download=download), share)
-
-
 class _SweepRunner:
     """Submits, waits, and follows up: when all trials of a group are in, its runs begin."""
 
@@ -272,7 +194,8 @@ class _SweepRunner:
     def _finished(self, job: Future[str], group: Group, configuration: Configuration | None) -> None:
         error = job.exception()
         if error is not None:
-            self.status.failed.append(self._keep_failure(group, configuration, error))
+            where = f"{group.strategy} ({group.setting}, {group.buffer})"
+            self.status.failed.append(keep_failure(self.sweep.out, where, configuration, error))
             return
         result, status = self.results.get(job.result()), self.status.groups[group]
         self.status.done += 1
@@ -280,21 +203,6 @@ class _SweepRunner:
             status.runs.append(result)
         elif isinstance(result, TrialResult) and configuration is not None:
             self._tried(group, configuration, result, status)
-
-    def _keep_failure(self, group: Group, configuration: Configuration | None, error: BaseException) -> str:
-        """Write the traceback of a failed trial or run to a file; return a line that names it."""
-        if isinstance(error, OcglError):
-            return f"{group.strategy} ({group.setting}, {group.buffer}): {type(error).__name__}: {error}"
-        folder = self.sweep.out / FAILURES
-        name = digest_of([group.strategy, group.setting, group.buffer, configuration, repr(error)])
-        text = "".join(traceback.format_exception(error))
-        line = f"{group.strategy} ({group.setting}, {group.buffer}): {located(error)}"
-        try:
-            make_folder(folder)
-            write_whole(folder / f"{name}.txt", f"{group} {configuration}\n\n{text}".encode())
-        except WriteError as failed:
-            return f"{line}; its traceback is lost: {failed}"
-        return f"{line}; traceback: {folder / f'{name}.txt'}"
 
     def _tried(self, group: Group, configuration: Configuration, result: TrialResult, status: GroupStatus) -> None:
         value = float("-inf") if result.score is None else result.score

@@ -13,7 +13,7 @@ from ocgl.experiments.identity import canonical
 from ocgl.experiments.result_store import ResultStore
 from ocgl.experiments.results import Origin, RunResult, TrialResult, bit_equal
 from ocgl.experiments.runner import make_experiment
-from ocgl.experiments.sweep import name_of, shared, stamped, tuning_score
+from ocgl.experiments.trials import name_of, shared, stamped, tuning_score
 from ocgl.experiments.trust import needs_trust
 from ocgl.types import Json
 

@@ -11,8 +11,9 @@ from typing import ClassVar, cast
 
 import numpy as np
 
+from ocgl.checked import read_npz
 from ocgl.errors import BeyondPrefixError, DamagedFileError, GraphError, StreamError, StreamFileError
-from ocgl.files import read_npz, write_whole
+from ocgl.files import write_whole
 from ocgl.graph import Arrival, Graph, Labels
 from ocgl.kernels import kernel
 from ocgl.streams.checks import check_stream

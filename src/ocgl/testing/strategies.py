@@ -3,9 +3,7 @@
 A check takes a function that makes a new strategy, and a graph. It raises `ContractError` if the strategy fails.
 """
 
-import gc
 import tempfile
-import types
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -22,6 +20,7 @@ from ocgl.state import State
 from ocgl.strategies import CachedPredictor, Learner, Strategy
 from ocgl.strategies._core.registry import is_findable
 from ocgl.streams import TRAIN, Stream, class_stream
+from ocgl.testing.memory import held_bytes
 from ocgl.testing.reload import in_new_process, scores_of_the_rest, state_after
 
 Make = Callable[[], Strategy]
@@ -79,28 +78,6 @@ def taught(strategy: Strategy, stream: Stream, count: int | None = None) -> Lear
     for batch in islice(batches(learner, stream), count):
         learner.learn(batch)
     return learner
-
-
-def held_bytes(owner: object) -> int:
-    """Return the bytes of all arrays and tensors that are reachable from an object, except through code."""
-    import torch
-
-    visited, total, queue = {id(owner)}, 0, [owner]
-    while queue:
-        item = queue.pop()
-        parts = gc.get_referents(item)
-        if isinstance(item, np.ndarray):
-            whole = not isinstance(item.base, np.ndarray)
-            total += item.nbytes if whole else 0
-            parts += [] if whole else [item.base]  # a view holds all of the array that it is a view of
-        elif isinstance(item, torch.Tensor):
-            total += item.untyped_storage().nbytes()
-        for part in parts:
-            code = isinstance(part, type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType)
-            if not code and id(part) not in visited:
-                visited.add(id(part))
-                queue.append(part)
-    return total
 
 
 def predicts_minus_one_before_learning(make: Make, graph: Graph) -> None:

@@ -1,13 +1,8 @@
 """The base class of all strategies: learn from batches, predict for nodes, and nothing else."""
 
 import dataclasses
-import json
-import sys
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
@@ -15,13 +10,13 @@ from pydantic import ConfigDict, Field, PositiveInt, model_validator
 from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 
-from ocgl.code import code_of_file
-from ocgl.errors import NeedsStoreError, StateError, StateWarning, WrongSamplingError, WrongWidthError
+from ocgl.errors import NeedsStoreError, StateError, WrongSamplingError, WrongWidthError
 from ocgl.graph import UNKNOWN, Batch, Cost, Neighborhood, NeighborSampling
 from ocgl.graph.features import Table
 from ocgl.graph.neighbor_sampling import Degrees, Norm
 from ocgl.rng import restore, seeded_torch, state_of
-from ocgl.state import SCHEMA_VERSION, State, Stateful
+from ocgl.state import State, Stateful
+from ocgl.strategies._core.identity import check_identity, identity_of, report_differences
 from ocgl.types import FloatArray, IntArray, Json
 from ocgl.validation import plain_numbers
 
@@ -269,9 +264,7 @@ class Strategy(ABC):
 
     def identity(self) -> Json:
         """Return what a saved state says of itself: strategy, hyperparameters, seed, code and schema version."""
-        values = json.loads(json.dumps(self.hyperparameters(), default=repr))
-        named = {"strategy": self.name, "hyperparameters": values, "seed": self.seed}
-        return named | {"code": _code_of_class(type(self)), "schema_version": SCHEMA_VERSION}
+        return identity_of(type(self), self.name, self.hyperparameters(), self.seed)
 
     def state(self) -> State:
         """Return a copy of everything that learning has changed, with the identity of the strategy."""
@@ -290,38 +283,19 @@ class Strategy(ABC):
         The state of another strategy, width or schema version is refused. One of other hyperparameters, another seed
         or other code is taken where it fits, with a `StateWarning`.
         """
-        self._check_identity(state)
+        own = self.identity()
+        check_identity(state, own, self._width)
         before = self.state()
         try:
             self._take(state)
         except (StateError, KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
             self._take(before)
             raise StateError(f"the state does not fit {self.name} with these hyperparameters: {error!r}") from error
-        self._report_differences(state.facts["identity"])
+        report_differences(state.facts["identity"], own)
 
     def _build(self, width: int) -> None:
         with seeded_torch(self.seed):  # a network of torch's own layers draws its weights by the seed, too
             self.build(width)
-
-    def _check_identity(self, state: State) -> None:
-        given, own = state.facts.get("identity"), self.identity()
-        if not isinstance(given, dict):
-            raise StateError(f"the state does not say what it is of; this {self.name} needs one that a strategy saved")
-        for key, what in (("strategy", ""), ("schema_version", "schema version ")):
-            if given.get(key) != own[key]:
-                raise StateError(f"the state is of {what}{given.get(key)}, not of {what}{own[key]}")
-        width = state.facts.get("width", 0)
-        if self._width and width and width != self._width:
-            raise StateError(f"the state is of features of width {width}, not of {self._width}")
-
-    def _report_differences(self, given: Json) -> None:
-        own = self.identity()
-        other = [key for key in ("hyperparameters", "seed") if given.get(key) != own[key]]
-        if given.get("code") != own["code"]:
-            other.append(f"code ({given.get('code')}, now {own['code']})")
-        if other:
-            text = f"the state of {self.name} was saved with other {', '.join(other)}: predictions may differ"
-            warnings.warn(text, StateWarning, stacklevel=3)
 
     def _take(self, state: State) -> None:
         self._parts.clear()
@@ -346,13 +320,6 @@ class Strategy(ABC):
         twin = type(self)(seed=self.seed, **self.hyperparameters())
         twin.load_state(self.state())
         return twin
-
-
-@cache
-def _code_of_class(kind: type) -> str | None:
-    """Return a short name of the code of a strategy class; None for a class that is in no file."""
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return None if file is None else code_of_file(Path(file))
 
 
 _PLAIN = (int, float, str, bool, type(None))

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from ocgl.code import helpers_of, read_source
+from ocgl.code import helpers_of, read_source, root_of
 from ocgl.errors import ConfigError
 
 
@@ -67,18 +67,11 @@ def load_module(file: Path) -> ModuleType:
     return _loaded[name]
 
 
-def _root_of(file: Path) -> Path:
-    folder = file.parent
-    while (folder / "__init__.py").is_file() and folder != folder.parent:
-        folder = folder.parent
-    return folder
-
-
 def _register(file: Path, helpers: tuple[Path, ...]) -> None:
     """Let the helper modules of a file be found, unless one of another folder has the same name."""
     if _HELPERS not in sys.meta_path:
         sys.meta_path.insert(0, _HELPERS)
-    root = _root_of(file)
+    root = root_of(file) or file.parent
     tops = {path.relative_to(root).parts[0].removesuffix(".py") for path in helpers}
     if file.parent != root:
         tops.add(file.relative_to(root).parts[0])
@@ -96,7 +89,7 @@ def _register(file: Path, helpers: tuple[Path, ...]) -> None:
 
 def _executed(name: str, file: Path, helpers: tuple[Path, ...]) -> ModuleType:
     before = set(sys.modules)
-    root = _root_of(file)
+    root = root_of(file) or file.parent
     try:
         if file.parent != root:  # inside a package, with relative imports
             module = importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
@@ -115,7 +108,7 @@ def _executed(name: str, file: Path, helpers: tuple[Path, ...]) -> ModuleType:
 
 def _refuse_unseen(file: Path, helpers: tuple[Path, ...], new: set[str]) -> None:
     """Raise if the file has imported a module beside it in a way that its identity does not cover."""
-    root = _root_of(file)
+    root = root_of(file) or file.parent
     inside = root if file.parent == root else root / file.relative_to(root).parts[0]
     for name in sorted(new):
         origin = getattr(sys.modules.get(name), "__file__", None)
