@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from perf import checksums, evaluation, performance_page, scale, sizes, sparse, updates, whole, workers
+from perf import backbones, checksums, evaluation, performance_page, scale, sizes, sparse, updates, whole, workers
 from perf.updates import HEADS, Row
 
 OUT = Path("runs/bench.json")
@@ -32,6 +32,7 @@ def processor() -> str:
 def main() -> int:
     rows = (
         updates.measure()
+        + backbones.measure()
         + evaluation.measure()
         + sparse.measure()
         + scale.measure()

@@ -115,6 +115,7 @@ def test_a_strategy_in_a_file_is_run_and_checked(tmp_path: Path, capsys: pytest.
 def test_bench_results_and_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "b"
     arguments = ["bench", "digits", "--out", str(out), "--strategies", "bare", "--seeds", "2", "--workers", "1"]
+    arguments += ["--tune-seeds", "1"]
     quick = ["--set", "batch_size=100", "--set", "fanout=2", "--set", "hidden=8"]
     assert ocgl(*arguments, *quick) == 0
     assert "bare" in capsys.readouterr().out
@@ -132,7 +133,7 @@ def test_bench_results_and_reproduce(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_ctrl_c_stops_a_bench_at_once_and_what_is_finished_stays(tmp_path: Path) -> None:
     out = tmp_path / "stopped"
     command = [sys.executable, "-m", "ocgl.cli", "bench", "digits", "--out", str(out), "--strategies", "linear"]
-    command += ["--workers", "2", "--seeds", "1", "--set", "batch_size=20"]
+    command += ["--workers", "2", "--seeds", "1", "--tune-seeds", "1", "--set", "batch_size=20"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -151,3 +152,13 @@ def test_ctrl_c_stops_a_bench_at_once_and_what_is_finished_stays(tmp_path: Path)
             time.sleep(0.05)
     assert subprocess.run([*command, "--grids", "coarse"], capture_output=True, timeout=120).returncode == 0
     assert set(kept) <= {path.parent.name for path in out.glob("[!.]*/result.json")}
+
+
+def test_ctrl_c_inside_a_compiled_kernel_is_ctrl_c(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Python calls it a SystemError there, with Ctrl-C as its cause."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr("ocgl.experiments.experiment.Experiment.step", interrupted)
+    assert ocgl("run", "--dataset", "digits", "--strategy", "slda", "--out", str(tmp_path / "r")) == 130

@@ -40,7 +40,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("faults") / "digits"
     with ThreadPoolExecutor(1) as pool:
         for name, more in (("linear", ()), ("er", ("hidden=8",)), ("slda", ())):
-            sweep = Sweep("digits", (name,), out, seeds=2, overrides=options(*FAST, *more), grids="coarse")
+            sweep = Sweep(
+                "digits", (name,), out, seeds=2, overrides=options(*FAST, *more), grids="coarse", tune_seeds=1
+            )
             assert not run_sweep(sweep, pool).failed
     return out
 
@@ -81,7 +83,9 @@ def test_the_live_table_of_a_sweep_marks_estimates(tmp_path: Path) -> None:
         Console(file=out, width=200).print(status_table(status, 1.0))
         shown.append(out.getvalue())
 
-    sweep = Sweep("digits", ("slda",), tmp_path, seeds=1, overrides=options(*FAST, "eval_cap=1"), grids="coarse")
+    sweep = Sweep(
+        "digits", ("slda",), tmp_path, seeds=1, overrides=options(*FAST, "eval_cap=1"), grids="coarse", tune_seeds=1
+    )
     with ThreadPoolExecutor(1) as pool:
         run_sweep(sweep, pool, watch)
     assert "†" in shown[-1]

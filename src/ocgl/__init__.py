@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ocgl.experiments import RunResult, evaluate, resume, train_sharded
     from ocgl.graph import Arrival, Batch, Cost, Graph, GraphStore, Labels, Neighborhood, NeighborSampling
     from ocgl.strategies import CachedPredictor, Learner, Strategy, make_strategy
-    from ocgl.streams import Stream, StreamConfig, class_stream, make_stream
+    from ocgl.streams import Stream, StreamConfig, batches, class_stream, make_stream
 
 _HOME = {
     "from_pyg": "datasets",
@@ -35,6 +35,7 @@ _HOME = {
     "make_strategy": "strategies",
     "Stream": "streams",
     "StreamConfig": "streams",
+    "batches": "streams",
     "class_stream": "streams",
     "make_stream": "streams",
 }
@@ -47,8 +48,8 @@ _ROOMS = (
 
 __all__ = [
     "Arrival", "Batch", "CachedPredictor", "Cost", "Evaluator", "Graph", "GraphStore", "Labels", "Learner",
-    "NeighborSampling", "Neighborhood", "RunResult", "Strategy", "Stream", "StreamConfig", "class_stream", "evaluate",
-    "from_pyg", "load_dataset", "make_strategy", "make_stream", "resume", "train_sharded",
+    "NeighborSampling", "Neighborhood", "RunResult", "Strategy", "Stream", "StreamConfig", "batches", "class_stream",
+    "evaluate", "from_pyg", "load_dataset", "make_strategy", "make_stream", "resume", "train_sharded",
 ]  # fmt: skip
 
 

@@ -55,6 +55,19 @@ def file_of_strategy(strategy: str) -> Path:
     raise UnknownNameError("strategy", strategy, [p.stem.replace("_", "-") for p in built_in.parent.glob("[a-z]*.py")])
 
 
+def file_of_network(network: str | None) -> Path | None:
+    """Return the file of a network (a value of `backbone`), without importing it.
+
+    None for our own GCN, whose code is part of every strategy, and for a network that is in no file of the user's.
+    """
+    if network is None or network == "gcn":
+        return None
+    if is_file_spec(network):
+        return Path(network.rpartition(":")[0]).resolve()
+    shipped = _package() / "nn" / "backbones" / f"{network}.py"
+    return shipped if network.isidentifier() and shipped.is_file() else None
+
+
 def read_source(path: Path) -> bytes:
     """Return the content of a source file; a pipe, a device, or a very large file raises `ConfigError`."""
     with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
@@ -64,13 +77,14 @@ def read_source(path: Path) -> bytes:
         return file.read(LARGEST)
 
 
-def code_of(strategy: str) -> tuple[Path, ...]:
+def code_of(strategy: str, network: str | None = None) -> tuple[Path, ...]:
     """List the files that can move a number of this strategy: what the run and the strategy import, step by step.
 
-    For a strategy from a file these are also the modules beside it that it imports. Reports, the command line, the
-    loaders of datasets (the content of the stream is hashed by itself) and other strategies are not among them.
+    For a strategy or a network from a file these are also the modules beside it that it imports. Reports, the command
+    line, the loaders of datasets (the content of the stream is hashed by itself), other strategies and other networks
+    are not among them.
     """
-    return _code_of(file_of_strategy(strategy))
+    return tuple(path for _, path in _named(file_of_strategy(strategy), file_of_network(network)))
 
 
 def helpers_of(strategy: Path) -> tuple[Path, ...]:
@@ -226,27 +240,36 @@ def _normalized(path: Path, stamp: tuple[int, int]) -> str:
         raise ConfigError(f"{path} is no Python code: {error}") from error
 
 
-def code_hash(strategy: str) -> str:
-    """Hash the code that can move a number of this strategy."""
-    return _hash_of(_named(file_of_strategy(strategy)))
+def code_hash(strategy: str, network: str | None = None) -> str:
+    """Hash the code that can move a number of this strategy with this network."""
+    return _hash_of(_named(file_of_strategy(strategy), file_of_network(network)))
 
 
-def code_files(strategy: str) -> dict[str, str]:
-    """Return a short hash of each file that can move a number of this strategy, by its name."""
-    named = _named(file_of_strategy(strategy))
+def code_files(strategy: str, network: str | None = None) -> dict[str, str]:
+    """Return a short hash of each file that can move a number of this strategy with this network, by its name."""
+    named = _named(file_of_strategy(strategy), file_of_network(network))
     return {name: hashlib.sha256(_normalized(path, _stamp(path)).encode()).hexdigest()[:16] for name, path in named}
 
 
-def _named(strategy: Path) -> list[tuple[str, Path]]:
-    """Name the files: those of this package by their place in it, a user's strategy always alike."""
-    root, found = root_of(strategy), []
-    for path in _code_of(strategy):
+def _named(strategy: Path, network: Path | None = None) -> list[tuple[str, Path]]:
+    """Name the files: those of this package by their place in it, a user's strategy and network always alike."""
+    found = _names(_code_of(strategy), strategy, "strategy.py", "helper")
+    if network is not None:
+        known = {path for _, path in found}
+        added = _names(_closure([network], network), network, "network.py", "network helper")
+        found += [(name, path) for name, path in added if path not in known or name == "network.py"]
+    return found
+
+
+def _names(paths: Iterable[Path], own: Path, name: str, helper: str) -> list[tuple[str, Path]]:
+    root, found = root_of(own), []
+    for path in paths:
         if path.is_relative_to(_package()):
             found.append((str(path.relative_to(_package())), path))
-        elif path == strategy:
-            found.append(("strategy.py", path))
+        elif path == own:
+            found.append((name, path))
         else:
-            found.append((f"helper {path.relative_to(root) if root else path.name}", path))
+            found.append((f"{helper} {path.relative_to(root) if root else path.name}", path))
     return found
 
 
@@ -262,17 +285,17 @@ def _hash_of_stamped(named: tuple[tuple[str, Path, tuple[int, int]], ...]) -> st
     return digest.hexdigest()
 
 
-def code_name(strategy: str) -> str | None:
+def code_name(strategy: str, network: str | None = None) -> str | None:
     """Return a short name of the present code of a strategy; None if there is no such strategy (any more)."""
     try:
-        return code_of_file(file_of_strategy(strategy))
+        return code_of_file(file_of_strategy(strategy), file_of_network(network))
     except ConfigError:
         return None
 
 
-def code_of_file(file: Path) -> str | None:
-    """Return a short name of the present code of a strategy in a file; None if it cannot be read."""
+def code_of_file(file: Path, network: Path | None = None) -> str | None:
+    """Return a short name of the present code of a strategy (and a network) in a file; None if it cannot be read."""
     try:
-        return _hash_of(_named(file))[:16]
+        return _hash_of(_named(file, network))[:16]
     except (ConfigError, OSError, ValueError):
         return None

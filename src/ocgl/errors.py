@@ -86,6 +86,10 @@ class DuplicateEdgeError(GraphError):
     """An edge occurs twice."""
 
 
+class UnknownEdgeError(GraphError):
+    """An edge to remove is not there."""
+
+
 class OldEdgeError(GraphError):
     """An edge connects two nodes that both arrived earlier."""
 
@@ -172,6 +176,10 @@ class StateError(OcglError, ValueError):
 
 class StateWarning(UserWarning):
     """A saved state fits, but comes from other code, hyperparameters or another seed."""
+
+
+class DeviceWarning(UserWarning):
+    """A method computes on the CPU although another device was asked for."""
 
 
 class ResumeError(OcglError, RuntimeError):

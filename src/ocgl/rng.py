@@ -25,6 +25,15 @@ def key(source: np.random.Generator) -> int:
     return int(source.integers(1 << 63))
 
 
+def derived_key(key: int, number: int) -> int:
+    """Return a key for a further sample, given the key of the first one.
+
+    >>> derived_key(7, 1) == derived_key(7, 1), derived_key(7, 1) == derived_key(7, 2)
+    (True, False)
+    """
+    return int(np.random.SeedSequence([key, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
 def state_of(source: np.random.Generator) -> dict[str, Any]:
     """Return the state of a generator as a JSON-serialisable dictionary."""
     return cast(dict[str, Any], source.bit_generator.state)

@@ -13,7 +13,7 @@ def filled(
 ) -> SubgraphBuffer:
     """Offer the first nodes of a graph one by one, each with its own number as label."""
     store = stored(graph)
-    buffer = SubgraphBuffer(capacity, budget, 5, sampling, "graph", seed)
+    buffer = SubgraphBuffer(capacity, budget, 5, sampling, "graph", "counted", seed)
     for centre in range(offers):
         neighborhood = store.sample([centre], sampling, centre)
         buffer.offer_batch(Batch(neighborhood, np.array([centre]), store=MeteredStore(store)))
@@ -58,7 +58,7 @@ def test_the_capacity_counts_all_nodes(graph: Graph) -> None:
 
 def test_a_loaded_buffer_draws_the_same(graph: Graph) -> None:
     buffer = filled(graph, 200, (3, 4), 8, NeighborSampling(2))
-    twin = SubgraphBuffer(200, (3, 4), 5, NeighborSampling(2), "graph", seed=9)
+    twin = SubgraphBuffer(200, (3, 4), 5, NeighborSampling(2), "graph", "counted", seed=9)
     twin.load_state(buffer.state())
     before, after = (ready(2)(one.draw_nodes(8)[0]).detach() for one in (buffer, twin))  # type: ignore[index]
     assert np.array_equal(before, after)

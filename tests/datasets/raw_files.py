@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, save_npz
 
 from ocgl.datasets.registry import SPECS
-from ocgl.datasets.spec import Spec, Statistics
+from ocgl.datasets.spec import Spec, Statistics, Used
 
 EDGES = np.array([[0, 1], [1, 0], [1, 2], [2, 3], [3, 4], [4, 4]])
 DISTINCT = [(0, 1), (1, 2), (2, 3), (3, 4)]
@@ -22,7 +22,7 @@ def tiny(name: str, edges: int = len(EDGES), features: int = 3, members: tuple[i
     spec = SPECS[name]
     statistics = Statistics(5, edges, features, 2, spec.statistics.counted, members)
     downloads = tuple(replace(item, sha256=None, size=None) for item in spec.downloads)
-    return replace(spec, statistics=statistics, downloads=downloads)
+    return replace(spec, statistics=statistics, used=Used(5, 2), downloads=downloads)
 
 
 def raw_folder(root: Path, folder: str) -> Path:

@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import pytest
 
 from ocgl.errors import ConfigError, UnknownNameError
 from ocgl.experiments import RunConfig, configure
 from ocgl.experiments.config import buffer_nodes, parse_override
+from ocgl.strategies import make_strategy
 from tests.helpers import options
 
 
@@ -36,9 +39,47 @@ def test_profiles_differ_in_the_aggregation() -> None:
     base = {"all": 13752, "labelled": 100, "train": 50}
     assert configure("digits", "bare").resolved(base) == {"norm": "sum"}
     assert configure("digits", "bare", profile="textbook").resolved(base) == {"norm": "sym"}
-    assert configure("digits", "linear", profile="textbook").resolved(base) == {"buffer_size": 550}
+    two = {"replay_loss": "sum_of_means", "buffer_size": 550}
+    assert configure("digits", "linear", profile="textbook").resolved(base) == two
     self_weight = configure("digits", "linear", overrides=options("buffer=10%", "buffer_base=train"))
-    assert self_weight.resolved(base) == {"buffer_size": 5}
+    assert self_weight.resolved(base) == two | {"buffer_size": 5}
+
+
+def test_profiles_are_readings_of_the_paper() -> None:
+    base = {"all": 1000, "labelled": 100, "train": 50}
+    resolved = {
+        profile: {name: configure("digits", name, profile=profile).resolved(base) for name in ("ssm-er", "lwf")}
+        for profile in ("paper", "textbook", "first-reading", "first-reading-textbook")
+    }
+    second = {"replay_loss": "sum_of_means", "source": "batch", "centres": "on_top", "buffer_size": 40}
+    first = {
+        "replay_loss": "one_mean", "source": "graph", "centres": "counted", "init": "glorot", "buffer_size": 40,
+    }  # fmt: skip
+    assert resolved["paper"]["ssm-er"] == {"norm": "sum"} | second
+    assert resolved["textbook"]["ssm-er"] == {"norm": "sym"} | second
+    assert resolved["first-reading"]["ssm-er"] == {"norm": "sum"} | first
+    assert resolved["first-reading-textbook"]["ssm-er"] == {"norm": "sym"} | first
+    assert resolved["paper"]["lwf"] == {"norm": "sum", "distil": "absent"}
+    assert make_strategy("lwf").hyperparameters()["init"] == "kaiming"
+    assert resolved["first-reading"]["lwf"] == {"norm": "sum", "distil": "known", "init": "glorot"}
+
+
+def test_batches_straddle_on_streams_by_time_in_the_second_reading() -> None:
+    cases = [("paper", "time", True), ("textbook", "order", True), ("paper", "class", False)]
+    for profile, kind, straddle in [*cases, ("first-reading", "time", False)]:
+        assert configure("arxiv", "bare", kind, profile).stream.straddle is straddle
+    assert not configure("arxiv", "bare", "time", overrides={"straddle": False}).stream.straddle
+
+
+def test_a_profile_leaves_the_options_of_a_user_alone(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from ocgl.strategies import ER, strategy\n\n\n@strategy\nclass Mine(ER):\n    name = 'mine'\n"
+        "    source: str = 'web'\n"
+    )
+    base = {"all": 1000, "labelled": 100, "train": 50}
+    resolved = configure("digits", f"{file}:Mine").resolved(base)
+    assert resolved == {"norm": "sum", "replay_loss": "sum_of_means", "buffer_size": 40}
 
 
 @pytest.mark.parametrize(
@@ -62,7 +103,7 @@ def test_bad_settings_have_names(setting: str, error: type[Exception]) -> None:
 def test_bad_names() -> None:
     with pytest.raises(UnknownNameError):
         configure("digits", "baer", overrides=options("lr=1"))
-    for wrong in ({"stream": "classs"}, {"profile": "papr"}, {"seed": -1}, {"device": "cuda"}):
+    for wrong in ({"stream": "classs"}, {"profile": "papr"}, {"seed": -1}, {"device": "tpu"}):
         with pytest.raises(ConfigError):
             configure("digits", "bare", **wrong)
 

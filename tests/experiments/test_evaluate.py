@@ -71,12 +71,12 @@ def test_an_object_of_a_class_without_a_file_runs() -> None:
 
 
 def test_a_prepared_stream_has_its_options_already() -> None:
-    stream = ocgl.make_stream(ocgl.load_dataset("digits"), "time", batch_size=50)
+    stream = ocgl.make_stream(ocgl.load_dataset("digits"), "order", batch_size=50)
     result = ocgl.evaluate("linear", stream, every=5)
-    assert result.stream == "time" and result.config.stream.batch_size == 50
+    assert result.stream == "order" and result.config.stream.batch_size == 50
     assert result.stream_hash == stream.content_hash
     with pytest.raises(StreamError, match="stream, batch_size: a prepared stream"):
-        ocgl.evaluate("linear", stream, stream="time", batch_size=10)
+        ocgl.evaluate("linear", stream, stream="order", batch_size=10)
     prefix = ocgl.evaluate("linear", stream.prefix(2))
     assert prefix.statistics.tasks == 2
 

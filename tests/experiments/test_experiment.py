@@ -26,7 +26,7 @@ from tests.helpers import options, scored, timeless
 
 
 @pytest.mark.parametrize("strategy", ["bare", "linear"])
-@pytest.mark.parametrize("stream", ["class", "time", "task", "blurry", "iid"])
+@pytest.mark.parametrize("stream", ["class", "order", "task", "blurry", "iid"])
 def test_every_stream_runs_and_says_everything(strategy: str, stream: str) -> None:
     config = configure("digits", strategy, stream, overrides=options("batch_size=40", "fanout=3"))
     result = Experiment(config, stream_of(config)).finish()
@@ -41,7 +41,7 @@ def test_every_stream_runs_and_says_everything(strategy: str, stream: str) -> No
 
 @pytest.mark.parametrize("strategy", names())
 @pytest.mark.parametrize("dataset", ["digits", "sbm:nodes=400,edges=1200,classes=4,width=8"])
-@pytest.mark.parametrize("stream", ["class", "time"])
+@pytest.mark.parametrize("stream", ["class", "order"])
 def test_every_strategy_runs(strategy: str, dataset: str, stream: str) -> None:
     few = ["epochs=3"] if strategy == "joint" else ["passes=2"] if "passes" in keys(find(strategy)) else []
     config = configure(dataset, strategy, stream, overrides=options("batch_size=60", "fanout=3", *few), eval_every=5)

@@ -36,7 +36,7 @@ def test_rows_say_whether_aap_is_an_estimate_after_the_columns_there_were(
     results = ResultStore(tmp_path)
     results.put(result)
     (row,) = results.rows()
-    assert tuple(row) == COLUMNS == (*OLD, "AAP_kind", "AAP_low", "AAP_high", "checksum")
+    assert tuple(row) == COLUMNS == (*OLD, "AAP_kind", "AAP_low", "AAP_high", "checksum", "selection")
     assert (row["AAP_kind"], row["AAP_low"], row["AAP_high"]) == said
     assert result.estimated == (said[0] == "estimate")
     assert result.AAP_interval == (None if said[1] is None else said[1:])

@@ -31,7 +31,7 @@ FAST = ("batch_size=60", "fanout=3")
 
 
 def small(out: Path, **more: Any) -> Sweep:
-    return Sweep("digits", ("linear",), out, seeds=2, overrides=options(*FAST), **more)
+    return Sweep("digits", ("linear",), out, seeds=2, overrides=options(*FAST), **{"tune_seeds": 1} | more)
 
 
 def figures(sweep: Sweep) -> list[Json]:
@@ -56,8 +56,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 def test_tuning_selects_the_best_of_the_table_and_seeds_follow(reference: Sweep) -> None:
     chosen = choice(reference)
     score = chosen.selection.score
-    assert score == max(value for _, value, _ in chosen.table if value is not None)
-    assert next(s for s, v, _ in chosen.table if v == score) == chosen.settings
+    assert score == max(row.mean for row in chosen.table if row.mean is not None)
+    assert next(row.configuration for row in chosen.table if row.mean == score) == chosen.settings
     runs = finished(reference)
     assert sorted(run.seed for run in runs) == [0, 1]
     assert all(run.hyperparameters["lr"] == chosen.settings["lr"] for run in runs)
@@ -97,7 +97,8 @@ from pathlib import Path
 from ocgl.experiments.executors import LocalExecutor
 from ocgl.experiments.sweep import Sweep, run_sweep
 if __name__ == "__main__":
-    sweep = Sweep("digits", ("linear",), Path(sys.argv[1]), seeds=2, overrides={"batch_size": 60, "fanout": 3})
+    fast = {"batch_size": 60, "fanout": 3}
+    sweep = Sweep("digits", ("linear",), Path(sys.argv[1]), seeds=2, overrides=fast, tune_seeds=1)
     with LocalExecutor(2) as pool:
         run_sweep(sweep, pool)
 """
@@ -205,6 +206,8 @@ def test_results_of_the_first_schema_are_read_and_compared(reference: Sweep) -> 
     older["config"] = {k: v for k, v in older["config"].items() if k not in ("eval_cap", "prequential")}
     older["evaluation"] = {k: v for k, v in older["evaluation"].items() if k != "prequential_labels"}
     first = {key: value for key, value in older.items() if key != "evaluation"}
+    config = stored.config.model_copy(update={"profile": "first-reading"})  # what profile paper was then
+    stored = stored.model_copy(update={"profile": "first-reading", "config": config})
     assert bit_equal(parse_run(older), stored) and parse_run(first).evaluation.anytime == "exact"
     assert parse_run(older).prequential == stored.prequential  # evaluated after every batch: the same question
     assert not bit_equal(parse_run(older | {"prequential": 1.0}), stored)
@@ -274,11 +277,9 @@ def test_halving_drops_early_and_says_so(reference: Sweep, tmp_path: Path) -> No
         status = run_sweep(sweep, pool)
     assert status.done == status.planned == 24 + 8 + 3 + 1 and not status.failed
     chosen = choice(sweep)
-    shares = [share for _, _, share in chosen.table]
+    shares = [row.share for row in chosen.table]
     assert (shares.count(0.25), shares.count(0.5), shares.count(1.0)) == (16, 5, 3)
-    assert chosen.selection.score == max(
-        value for _, value, share in chosen.table if share == 1.0 and value is not None
-    )
+    assert chosen.selection.score == max(row.mean for row in chosen.table if row.share == 1.0 and row.mean is not None)
     (run,) = finished(sweep)
     assert run.selection is not None and run.selection.halving is True
     assert not any(run.selection.halving for run in finished(reference) if run.selection is not None)

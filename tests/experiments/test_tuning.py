@@ -8,7 +8,7 @@ from ocgl.errors import BeyondPrefixError
 from ocgl.evaluation import Evaluator, evaluator
 from ocgl.experiments import Experiment, RunConfig, configure, stream_of, tuning
 from ocgl.experiments.trials import for_tuning, tuning_score
-from ocgl.experiments.tuning import best, score
+from ocgl.experiments.tuning import score
 from ocgl.strategies import make_strategy
 from ocgl.streams import TEST, Stream, class_stream
 from ocgl.testing import taught
@@ -37,10 +37,6 @@ def test_the_score_is_the_validation_ap_at_the_end_of_the_prefix_and_tests_are_n
 def test_a_diverged_configuration_loses() -> None:
     config = configure("digits", "bare", overrides=options("lr=1e30", "batch_size=40"))
     assert score(config, stream_of(config).prefix(2)) == float("-inf")
-
-
-def test_ties_go_to_the_first() -> None:
-    assert best([({"a": 1}, 2.0), ({"a": 2}, 3.0), ({"a": 3}, 3.0)]) == ({"a": 2}, 3.0)
 
 
 def test_the_tuner_asked_for_anything_beyond_the_prefix_raises(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def swept(out: Path) -> Sweep:
     fast = {"batch_size": 60, "fanout": [3]}
-    return Sweep("digits", ("linear",), out, seeds=2, overrides=fast, grids="coarse")
+    return Sweep("digits", ("linear",), out, seeds=2, overrides=fast, grids="coarse", tune_seeds=1)
 
 
 @pytest.fixture

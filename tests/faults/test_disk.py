@@ -143,7 +143,18 @@ def test_a_full_disk_during_a_run_loses_nothing(small_disk: Path, tmp_path: Path
 
 
 def test_a_full_disk_during_a_bench_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
-    arguments = ["bench", "digits", "--strategies", "slda,linear", "--grids", "coarse", "--seeds", "2"]
+    arguments = [
+        "bench",
+        "digits",
+        "--strategies",
+        "slda,linear",
+        "--grids",
+        "coarse",
+        "--seeds",
+        "2",
+        "--tune-seeds",
+        "1",
+    ]
     arguments += ["--set", "batch_size=60", "--out", "b", "--workers", "2"]
     (small_disk / "ballast").write_bytes(bytes(140_000))
     ended = command(*arguments, cwd=small_disk)

@@ -196,7 +196,20 @@ def test_ctrl_c_is_no_config_error(tmp_path: Path) -> None:
 
 def test_a_failure_in_a_bench_keeps_its_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = mine(tmp_path, body="def loss(self, examples):\n        raise RuntimeError('no luck [here]')")
-    arguments = ["bench", GRAPH, "--strategies", name, "--seeds", "1", "--grids", "coarse", "--set", "batch_size=40"]
+    arguments = [
+        "bench",
+        GRAPH,
+        "--strategies",
+        name,
+        "--seeds",
+        "1",
+        "--tune-seeds",
+        "1",
+        "--grids",
+        "coarse",
+        "--set",
+        "batch_size=40",
+    ]
     assert cli(*arguments, "--out", str(tmp_path / "b"), "--workers", "1") == 1
     told = " ".join(capsys.readouterr().err.split())
     assert "RuntimeError: no luck [here] (mine.py, line 10, in loss); traceback: " in told
@@ -210,7 +223,18 @@ def test_a_failure_in_a_bench_keeps_its_traceback(tmp_path: Path, capsys: pytest
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("shown") / "b"
-    arguments = ["bench", GRAPH, "--strategies", "linear,slda", "--seeds", "2", "--grids", "coarse"]
+    arguments = [
+        "bench",
+        GRAPH,
+        "--strategies",
+        "linear,slda",
+        "--seeds",
+        "2",
+        "--tune-seeds",
+        "1",
+        "--grids",
+        "coarse",
+    ]
     assert cli(*arguments, "--set", "batch_size=40", "--out", str(out), "--workers", "1") == 0
     return out
 

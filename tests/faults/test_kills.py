@@ -19,7 +19,20 @@ from tests.faults.damage import SCORES
 
 pytestmark = pytest.mark.slow
 RUN = ["run", "--dataset", "digits", "--strategy", "linear", "--set", "passes=5", "--set", "batch_size=2"]
-BENCH = ["bench", "digits", "--strategies", "linear", "--grids", "coarse", "--seeds", "2", "--set", "batch_size=20"]
+BENCH = [
+    "bench",
+    "digits",
+    "--strategies",
+    "linear",
+    "--grids",
+    "coarse",
+    "--seeds",
+    "2",
+    "--tune-seeds",
+    "1",
+    "--set",
+    "batch_size=20",
+]
 ENDS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143, signal.SIGINT: 130}
 
 

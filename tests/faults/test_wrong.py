@@ -24,6 +24,7 @@ from ocgl.experiments.trials import name_of
 from ocgl.state import State
 from ocgl.strategies import Learner, make_strategy
 from ocgl.testing import CHECKS, small_graph
+from ocgl.types import Json
 from tests.test_cli import ocgl as cli
 
 pytestmark = pytest.mark.slow
@@ -331,7 +332,7 @@ def test_ocgl_check_compares_predictions_of_a_new_process(tmp_path: Path, capsys
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("swept") / "r"
-    sweep = Sweep(GRAPH, ("linear",), out, seeds=2, overrides={"batch_size": 40}, grids="coarse")
+    sweep = Sweep(GRAPH, ("linear",), out, seeds=2, overrides={"batch_size": 40}, grids="coarse", tune_seeds=1)
     with ThreadPoolExecutor(1) as pool:
         assert not run_sweep(sweep, pool).failed
     return out
@@ -383,16 +384,34 @@ def test_verify_runs_results_of_the_present_code_again(folder: Path, capsys: pyt
     assert "DIFFERENT" in capsys.readouterr().out
 
 
-def test_results_without_a_checksum_are_called_unchecked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def without_checksum(values: Json) -> Json:
+    """Return a result as version 0.1.0 wrote it, whose profile `paper` is called `first-reading` now."""
+    older = {key: value for key, value in values.items() if key not in ("checksum", "files")}
+    older |= {"schema_version": 2, "config": values["config"] | {"profile": "paper"}}
+    if values["kind"] == "choice":
+        older["table"] = [[row["configuration"], row["mean"], row["share"]] for row in values["table"]]
+    return older | ({"profile": "paper"} if "profile" in values else {})
+
+
+def test_results_without_a_checksum_are_called_unchecked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, options = tmp_path / "r", {"batch_size": 40}
+    sweep = Sweep(GRAPH, ("linear",), folder, seeds=2, overrides=options, grids="coarse", profile="first-reading")
+    with ThreadPoolExecutor(1) as pool:
+        assert not run_sweep(sweep, pool).failed
     for path in folder.glob("*/result.json"):
-        values = json.loads(path.read_text())
-        values.pop("checksum", None)
-        values.pop("files", None)
-        path.write_text(json.dumps(values))
+        path.write_text(json.dumps(without_checksum(json.loads(path.read_text()))))
     assert cli("results", str(folder), "--format", "json") == 0
     assert {row["checksum"] for row in json.loads(capsys.readouterr().out)} == {"unchecked"}
     assert cli("verify", str(folder), "--workers", "0") == 0
     assert "are unchecked" in capsys.readouterr().out
+
+
+def test_a_result_that_lost_the_name_of_its_checksum_is_damaged(folder: Path) -> None:
+    path = next(iter(sorted(folder.glob("*/result.json"))))
+    path.write_text(path.read_text().replace('"checksum"', '"checksun"'))
+    store = ResultStore(folder)
+    assert len(list(store)) == len(store.names()) - 1
+    assert "it has no checksum" in str(next(iter(store.damaged.values())))
 
 
 # 5. Helper modules
@@ -478,7 +497,7 @@ def test_a_bench_computes_a_damaged_result_again(folder: Path, capsys: pytest.Ca
     before = ResultStore(folder).rows()
     name = before[0]["id"]
     (folder / name / "result.json").write_text("{")
-    arguments = ["bench", GRAPH, "--strategies", "linear", "--seeds", "2", "--grids", "coarse"]
+    arguments = ["bench", GRAPH, "--strategies", "linear", "--seeds", "2", "--tune-seeds", "1", "--grids", "coarse"]
     arguments += ["--set", "batch_size=40", "--out", str(folder), "--workers", "0"]
     assert cli(*arguments) == 0
     assert name in capsys.readouterr().err and (folder / f".damaged-{name}").is_dir()
@@ -492,7 +511,7 @@ def test_the_table_of_a_bench_has_the_runs_of_that_bench_alone(tmp_path: Path) -
     from ocgl.experiments.sweep import finished
 
     def sweep(size: int) -> Sweep:
-        return Sweep(GRAPH, ("slda",), tmp_path, seeds=2, overrides={"batch_size": size}, grids="coarse")
+        return Sweep(GRAPH, ("slda",), tmp_path, seeds=2, overrides={"batch_size": size}, grids="coarse", tune_seeds=1)
 
     with ThreadPoolExecutor(1) as pool:
         for size in (40, 20):
@@ -527,7 +546,9 @@ def test_helpers_of_a_linked_strategy_file_count(tmp_path: Path) -> None:
 def test_what_is_set_is_not_searched(tmp_path: Path) -> None:
     from ocgl.experiments.results import ChoiceResult
 
-    sweep = Sweep(GRAPH, ("linear",), tmp_path, seeds=1, overrides={"batch_size": 40, "lr": 0.5}, grids="coarse")
+    sweep = Sweep(
+        GRAPH, ("linear",), tmp_path, seeds=1, overrides={"batch_size": 40, "lr": 0.5}, grids="coarse", tune_seeds=1
+    )
     with ThreadPoolExecutor(1) as pool:
         run_sweep(sweep, pool)
     (choice,) = [result for result in ResultStore(tmp_path) if isinstance(result, ChoiceResult)]
@@ -541,8 +562,7 @@ def test_packing_leaves_other_folders_alone(folder: Path, tmp_path: Path) -> Non
     strange = folder / "a copy (1)"
     shutil.copytree(folder / name, strange)
     values = json.loads((strange / "result.json").read_text())
-    values.pop("checksum")
-    (strange / "result.json").write_text(json.dumps(values))
+    (strange / "result.json").write_text(json.dumps(without_checksum(values)))
     before = len(ResultStore(folder).names())
     ResultStore(folder).pack()
     assert (folder / "mine" / "model.safetensors").exists() and (strange / "result.json").exists()

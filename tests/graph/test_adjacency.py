@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocgl.graph.adjacency import Adjacency, capacity, in_order
+from ocgl.graph._kernels.rows import capacity
+from ocgl.graph.adjacency import Adjacency, in_order
 
 
 def test_size_classes_grow_by_half_or_a_third() -> None:

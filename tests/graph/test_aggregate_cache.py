@@ -62,7 +62,7 @@ def test_only_what_changed_is_made_again() -> None:
     after, _ = cache.sample(np.arange(100))
     assert first.cost.nodes == 100 and again.cost.nodes == 0
     assert after.cost.nodes == 4  # node 3 and its three neighbours
-    assert cache.nbytes == 100 * (4 * 4 + 8 + 4) + 101 * 4
+    assert cache.nbytes == 100 * (4 * 4 + 8 + 8 + 4) + 101 * 4
 
 
 def test_what_depends_on_the_company_cannot_stand() -> None:

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from ocgl.graph import MeteredStore, NeighborSampling
-from ocgl.graph._kernels.sparsify import local_adjacency, sparsify, subgraph_bound
+from ocgl.graph._kernels.sparsify import sparsify_sample, subgraph_bound
 from tests.graph.test_sampling import grown, star
 
 
@@ -45,7 +45,7 @@ def test_hubs_cost_no_more_than_others() -> None:
 def test_the_sampled_edges_serve_without_a_store() -> None:
     store, rows = grown(3, 40, 300)
     neighborhood = store.sample([7, 8], NeighborSampling(2, 3), 1)
-    found = sparsify(local_adjacency(neighborhood), 0, (2, 2), 5)
+    found = sparsify_sample(neighborhood, 0, (2, 2), 5)
     found_nodes = neighborhood.nodes[found.nodes].tolist()
     assert found_nodes[0] == 7 and len(found_nodes) <= 5
     assert all(found_nodes[j] in rows[found_nodes[i]] for i, j in zip(*np.nonzero(found.joined), strict=True))

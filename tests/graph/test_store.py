@@ -35,7 +35,6 @@ BAD: dict[str, tuple[type[Exception], Callable[[GraphStore], object]]] = {
     "added twice": (errors.DuplicateNodeError, lambda s: s.add([10], ROW)),
     "twice in one arrival": (errors.DuplicateNodeError, lambda s: s.add([40, 40], np.zeros((2, 3)))),
     "self loop": (errors.SelfLoopError, lambda s: s.add([40], ROW, [[40], [40]])),
-    "edge twice": (errors.DuplicateEdgeError, lambda s: s.add([40], ROW, [[40, 10], [10, 40]])),
     "edge between old nodes": (errors.OldEdgeError, lambda s: s.add([40], ROW, [[10], [30]])),
     "nan": (errors.NotFiniteError, lambda s: s.add([40], np.full((1, 3), np.nan))),
     "sparse infinity": (errors.NotFiniteError, lambda s: s.add([40], csr_array([[0.0, np.inf, 0.0]]))),

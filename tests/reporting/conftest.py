@@ -6,6 +6,10 @@ import pytest
 
 from ocgl.experiments.sweep import Sweep, run_sweep
 from ocgl.reporting.collect import Bench, collect
+from ocgl.types import Json
+
+QUICK: Json = {"grids": "coarse", "tune_seeds": 1}
+"""Options of sweeps that only have to be there."""
 
 
 def run_all_sweeps(sweeps: Iterable[Sweep], pool: Executor) -> None:

@@ -18,7 +18,7 @@ from ocgl.reporting.page import write_report
 from ocgl.reporting.run_page import write_run_page
 from ocgl.reporting.tables import as_csv, latex, markdown, rows_of
 from tests.helpers import options
-from tests.reporting.conftest import run_all_sweeps
+from tests.reporting.conftest import QUICK, run_all_sweeps
 
 
 def run(
@@ -55,8 +55,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("estimated") / "digits"
     few = ("batch_size=120", "fanout=3", "eval_cap=1")
     sweeps = [
-        Sweep("digits", ("linear",), out, seeds=2, buffers=("1%", "4%"), overrides=options(*few), grids="coarse"),
-        Sweep("digits", ("joint",), out, seeds=1, overrides=options(*few, "epochs=1"), grids="coarse"),
+        Sweep("digits", ("linear",), out, seeds=2, buffers=("1%", "4%"), overrides=options(*few), **QUICK),
+        Sweep("digits", ("joint",), out, seeds=1, overrides=options(*few, "epochs=1"), **QUICK),
     ]
     with ThreadPoolExecutor(1) as pool:
         run_all_sweeps(sweeps, pool)

@@ -27,7 +27,7 @@ from ocgl.reporting.tables import Cell, as_csv, latex, markdown, rows_of
 from ocgl.strategies import names
 from tests.browser import open_page
 from tests.helpers import options, scored
-from tests.reporting.conftest import run_all_sweeps
+from tests.reporting.conftest import QUICK, run_all_sweeps
 
 FAST = ("batch_size=120", "fanout=3", "hidden=16")
 
@@ -37,10 +37,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("results") / "digits"
     few = ("batch_size=120", "fanout=3")
     sweeps = [
-        Sweep("digits", ("linear",), out, seeds=2, buffers=("1%", "4%"), overrides=options(*few), grids="coarse"),
-        Sweep("digits", ("er", "bare", "lwf"), out, seeds=2, overrides=options(*FAST), grids="coarse"),
-        Sweep("digits", ("a-gem",), out, seeds=1, overrides=options(*FAST), grids="coarse"),
-        Sweep("digits", ("joint",), out, seeds=2, overrides=options(*FAST, "epochs=3"), grids="coarse"),
+        Sweep("digits", ("linear",), out, seeds=2, buffers=("1%", "4%"), overrides=options(*few), **QUICK),
+        Sweep("digits", ("er", "bare", "lwf"), out, seeds=2, overrides=options(*FAST), **QUICK),
+        Sweep("digits", ("a-gem",), out, seeds=1, overrides=options(*FAST), **QUICK),
+        Sweep("digits", ("joint",), out, seeds=2, overrides=options(*FAST, "epochs=3"), **QUICK),
     ]
     with LocalExecutor(1) as pool:
         run_all_sweeps(sweeps, pool)

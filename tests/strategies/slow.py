@@ -7,10 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, leaky_relu, log_softmax, softmax
+from torch_geometric.nn import SAGEConv
 
 from ocgl.graph import Batch, Neighborhood
 from ocgl.nn.head import glorot
-from ocgl.rng import generator
+from ocgl.rng import generator, seeded_torch
 
 
 def matrix_of(neighborhood: Neighborhood) -> Tensor:
@@ -61,13 +62,20 @@ class SlowAdam:
 class Slow:
     """A two-layer GCN trained plainly; subclasses change the gradient and what happens after a batch."""
 
-    def __init__(self, width: int, hidden: int, lr: float, passes: int, seed: int) -> None:
-        self.rng = generator(seed, "init")
-        self.first = glorot(width, hidden, width, self.rng).requires_grad_()
+    def __init__(self, width: int, hidden: int, lr: float, passes: int, seed: int, kaiming: bool = False) -> None:
+        self.rng, self.kaiming = generator(seed, "init"), kaiming
+        self.first = (
+            self.normal(width, hidden, width) if kaiming else glorot(width, hidden, width, self.rng)
+        ).requires_grad_()
         self.head = torch.empty(0, hidden)
         self.labels: list[int] = []
         self.passes, self.adam = passes, SlowAdam(lr)
         self.batches = 0
+
+    def normal(self, rows: int, columns: int, inputs: int) -> Tensor:
+        drawn = [[self.rng.standard_normal() for _ in range(columns)] for _ in range(rows)]
+        scaled: Tensor = torch.tensor(drawn, dtype=torch.float64) * (2 / inputs) ** 0.5
+        return scaled.float()
 
     @property
     def parameters(self) -> list[Tensor]:
@@ -77,7 +85,12 @@ class Slow:
         new = sorted(set(labels) - set(self.labels))
         if new:
             self.labels += new
-            fresh = glorot(len(new), self.head.shape[1], len(self.labels), self.rng)
+            inputs = self.head.shape[1]
+            fresh = (
+                self.normal(len(new), inputs, inputs)
+                if self.kaiming
+                else glorot(len(new), inputs, len(self.labels), self.rng)
+            )
             self.head = torch.cat([self.head.detach(), fresh]).requires_grad_()
 
     def forward(self, neighborhood: Neighborhood, parameters: list[Tensor] | None = None) -> Tensor:
@@ -112,9 +125,11 @@ class Slow:
 class SlowReplay(Slow):
     """A memory that never overflows: (x, y) of every node in a list; draws as the run's replay generator makes them."""
 
-    def __init__(self, width: int, hidden: int, lr: float, passes: int, seed: int, mp: int) -> None:
+    def __init__(
+        self, width: int, hidden: int, lr: float, passes: int, seed: int, mp: int, one_mean: bool = False
+    ) -> None:
         super().__init__(width, hidden, lr, passes, seed)
-        self.mp, self.draws = mp, generator(seed, "replay")
+        self.mp, self.draws, self.one_mean = mp, generator(seed, "replay"), one_mean
         self.memory: list[tuple[Tensor, int]] = []
 
     def recall(self, count: int) -> tuple[Tensor, Tensor] | None:
@@ -134,10 +149,14 @@ class SlowER(SlowReplay):
     def gradient(self, batch: Batch) -> list[Tensor]:
         logits, targets = self.forward(batch.neighborhood), self.targets(batch.labels)
         recalled = self.recall(len(targets))
-        if recalled is not None:
-            logits = torch.cat([logits, self.isolated(recalled[0])])
-            targets = torch.cat([targets, recalled[1]])
-        return self.grad(cross_entropy(logits, targets))
+        if recalled is None:
+            return self.grad(cross_entropy(logits, targets))
+        if not self.one_mean:
+            by_batch = self.grad(cross_entropy(logits, targets))
+            by_memory = self.grad(cross_entropy(self.isolated(recalled[0]), recalled[1]))
+            return [a + b for a, b in zip(by_batch, by_memory, strict=True)]
+        logits = torch.cat([logits, self.isolated(recalled[0])])
+        return self.grad(cross_entropy(logits, torch.cat([targets, recalled[1]])))
 
 
 class SlowAGEM(SlowReplay):
@@ -150,7 +169,8 @@ class SlowAGEM(SlowReplay):
         flat_g, flat_r = (torch.cat([t.flatten() for t in part]) for part in (g, r))
         if flat_g @ flat_r < 0:
             flat_g = flat_g - (flat_g @ flat_r) / (flat_r @ flat_r) * flat_r
-        return [flat_g[: self.first.numel()].view_as(self.first), flat_g[self.first.numel() :].view_as(self.head)]
+        parts = torch.split(flat_g, [p.numel() for p in self.parameters])
+        return [part.view_as(p) for part, p in zip(parts, self.parameters, strict=True)]
 
 
 class SlowImportance(Slow):
@@ -205,9 +225,22 @@ def topology(slow: Slow, batch: Batch) -> list[list[Tensor]]:
 
 
 class SlowLwF(Slow):
-    def __init__(self, *args: Any, dist: float, temperature: float, every: int, whole: bool, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.whole = whole
+    """Over what the teacher knows (`known`), the same against the whole student (`whole`), or what the batch lacks."""
+
+    def __init__(
+        self,
+        width: int,
+        hidden: int,
+        lr: float,
+        passes: int,
+        seed: int,
+        dist: float,
+        temperature: float,
+        every: int,
+        over: str,
+    ) -> None:
+        super().__init__(width, hidden, lr, passes, seed, kaiming=over == "absent")
+        self.over = over
         self.dist, self.temperature, self.every = dist, temperature, every
         self.teacher: list[Tensor] | None = None
 
@@ -215,9 +248,14 @@ class SlowLwF(Slow):
         logits = self.forward(batch.neighborhood)
         loss = cross_entropy(logits, self.targets(batch.labels))
         if self.teacher is not None:
-            q = softmax(self.forward(batch.neighborhood, self.teacher) / self.temperature, 1).detach()
-            p = log_softmax((logits if self.whole else logits[:, : q.shape[1]]) / self.temperature, 1)
-            loss = loss + self.dist * sum(-(q[v] * p[v, : q.shape[1]]).sum() for v in range(len(q))) / len(q)
+            taught = self.forward(batch.neighborhood, self.teacher).detach()
+            present = [self.labels.index(int(label)) for label in batch.labels] if self.over == "absent" else []
+            columns = [c for c in range(taught.shape[1]) if c not in present]
+            if not columns:
+                return self.grad(loss)
+            q = softmax(taught[:, columns] / self.temperature, 1)
+            p = log_softmax((logits if self.over == "whole" else logits[:, columns]) / self.temperature, 1)
+            loss = loss + self.dist * sum(-(q[v] * p[v, : len(columns)]).sum() for v in range(len(q))) / len(q)
         return self.grad(loss)
 
     def after(self, batch: Batch) -> None:
@@ -228,8 +266,10 @@ class SlowLwF(Slow):
 class SlowPDGNN(SlowReplay):
     """z by powers of the dense matrix; then an MLP with biases."""
 
-    def __init__(self, width: int, hidden: int, lr: float, passes: int, seed: int, mp: int) -> None:
-        super().__init__(width, hidden, lr, passes, seed, mp)
+    def __init__(
+        self, width: int, hidden: int, lr: float, passes: int, seed: int, mp: int, one_mean: bool = False
+    ) -> None:
+        super().__init__(width, hidden, lr, passes, seed, mp, one_mean)
         self.rng = generator(seed, "init")
         self.first = glorot(hidden, width, hidden, self.rng).requires_grad_()
         self.hidden_bias = torch.zeros(hidden, requires_grad=True)
@@ -260,3 +300,54 @@ class SlowPDGNN(SlowReplay):
     def after(self, batch: Batch) -> None:
         z = self.embedding(batch.neighborhood).detach()
         self.memory += [(z[i], int(y)) for i, y in enumerate(batch.labels)]
+
+
+class Sage(Slow):
+    """GraphSAGE instead of the GCN: means over neighbours by dense matrices; a head with bias on top.
+
+    The initial weights are those that PyG's layers draw.
+    """
+
+    def __init__(self, width: int, hidden: int, lr: float, passes: int, seed: int, **extra: Any) -> None:
+        super().__init__(width, hidden, lr, passes, seed, **extra)
+        self.rng = generator(seed, "init")
+        with seeded_torch(seed):
+            layers = [SAGEConv(width, hidden), SAGEConv(hidden, hidden)]
+        drawn = [(layer.lin_l.weight, layer.lin_l.bias, layer.lin_r.weight) for layer in layers]
+        self.layers = [[part.detach().clone().requires_grad_() for part in layer] for layer in drawn]
+        self.bias = torch.empty(0)
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        return [*(part for layer in self.layers for part in layer), self.head, self.bias]
+
+    def grow(self, labels: list[int]) -> None:
+        super().grow(labels)
+        missing = len(self.labels) - len(self.bias)
+        if missing:
+            self.bias = torch.cat([self.bias.detach(), torch.zeros(missing)]).requires_grad_()
+
+    def forward(self, neighborhood: Neighborhood, parameters: list[Tensor] | None = None) -> Tensor:
+        sums = matrix_of(neighborhood) - torch.eye(len(neighborhood.nodes))
+        means = sums / sums.sum(1, keepdim=True).clamp(min=1)
+        h = rows_of(neighborhood)
+        for left, bias, right in self.layers:
+            h = torch.relu(means @ h @ left.t() + bias + h @ right.t())
+        return (h @ self.head.t() + self.bias)[: neighborhood.seeds]
+
+    def isolated(self, x: Tensor) -> Tensor:
+        for _, bias, right in self.layers:
+            x = torch.relu(bias + x @ right.t())
+        return x @ self.head.t() + self.bias
+
+
+class SageER(Sage, SlowER):
+    pass
+
+
+class SageAGEM(Sage, SlowAGEM):
+    pass
+
+
+class SageImportance(Sage, SlowImportance):
+    pass

@@ -42,7 +42,7 @@ def test_ablations_change_the_model(graph: Graph) -> None:
         assert bare.sampling.hops == layers
         for batch in batches(Learner(bare), class_stream(graph)):
             bare.learn(batch)
-        assert tuple(bare.head.weight.shape) == (6, 5 if layers == 1 else hidden)
+        assert tuple(bare.head.weight.shape) == (6, 5 if layers == 1 else hidden)  # type: ignore[attr-defined]
         assert len(list(bare.model.parameters())) == layers
 
 

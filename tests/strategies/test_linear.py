@@ -48,10 +48,10 @@ def test_an_empty_memory_leaves_plain_descent(graph: Graph) -> None:
     assert same(taught(none, stream).strategy.state(), taught(other, stream).strategy.state())
 
 
-def test_replay_joins_the_batch_in_one_mean(graph: Graph) -> None:
+def test_replay_can_join_the_batch_in_one_mean(graph: Graph) -> None:
     """One step equals the step of a plain model on batch and memories together."""
     stream = class_stream(graph)
-    linear = Linear(buffer_size=1000, memory_proportion=3, lr=0.1)
+    linear = Linear(buffer_size=1000, memory_proportion=3, lr=0.1, replay_loss="one_mean")
     learner = taught(linear, stream, 6)
     batch = learner.batch(Labels(stream.held_out(0)[:4], graph.y[stream.held_out(0)[:4]]))
     twin = linear.clone()

@@ -67,7 +67,20 @@ def test_one_new_file_is_found_everywhere(package: Path) -> None:
     assert "halved-loss" in listed and "factor=0.5" in listed and "Somebody, A paper of 2026" in listed
     assert "factor: 0.5, 0.25" in run(package, "-m", "ocgl", "strategies", "--grids")
     assert "fails" not in run(package, "-m", "ocgl", "check", "halved-loss")
-    quick = ["--set", "batch_size=120", "--set", "fanout=2", "--set", "hidden=8", "--seeds", "2", "--workers", "1"]
+    quick = [
+        "--set",
+        "batch_size=120",
+        "--set",
+        "fanout=2",
+        "--set",
+        "hidden=8",
+        "--seeds",
+        "2",
+        "--workers",
+        "1",
+        "--tune-seeds",
+        "1",
+    ]
     table = run(package, "-m", "ocgl", "bench", "digits", "--out", "r", "--strategies", "halved-loss,bare", *quick)
     assert "halved-loss 2, bare 8" in table  # configurations of its own grid
     run(package, "-m", "ocgl", "report", "r", "--out", "r.html")

@@ -1,15 +1,19 @@
 """The contract holds for every registered strategy, and catches what it should."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ocgl.graph import Graph
-from ocgl.strategies import find, make_strategy, names
+from ocgl.strategies import Learner, find, make_strategy, names
 from ocgl.strategies._core.registry import keys
+from ocgl.streams import class_stream
 from ocgl.testing import CHECKS, ContractError, small_graph
-from ocgl.testing.strategies import Make
+from ocgl.testing.reload import read_in_new_process, scores_in, scores_of_the_rest, state_after, write
+from ocgl.testing.strategies import Make, continues_in_a_new_process
 
 BROKEN = """
 import numpy as np
@@ -124,6 +128,31 @@ PARAMS = [
 def test_contract(name: str, check: Callable[[Make, Graph], None]) -> None:
     more = {"passes": 2} if "passes" in keys(find(name)) else {}
     check(lambda: make_strategy(name, seed=3, fanout=4, **more), small_graph())
+
+
+WITH_NETWORKS = [(name, backbone) for name in names() if "backbone" in keys(find(name)) for backbone in ("sage", "gat")]
+
+
+@pytest.mark.parametrize(("name", "backbone"), WITH_NETWORKS)
+def test_contract_with_other_networks(name: str, backbone: str) -> None:
+    for check in CHECKS:
+        if check is not continues_in_a_new_process:
+            check(lambda: make_strategy(name, seed=3, backbone=backbone, hidden=16), small_graph())
+
+
+def test_every_strategy_with_other_networks_continues_in_a_new_process(tmp_path: Path) -> None:
+    """The same as that check, with one process for all."""
+    stream, here = class_stream(small_graph()), {}
+    for name, backbone in WITH_NETWORKS:
+        folder = tmp_path / f"{name}-{backbone}"
+        folder.mkdir()
+        make = partial(make_strategy, name, seed=3, backbone=backbone, hidden=16)
+        here[folder] = scores_of_the_rest(Learner(make()), stream, 6, None)
+        write(make(), state_after(Learner(make()), stream, 6), stream, 6, folder)
+    read_in_new_process(list(here))
+    for folder, own in here.items():
+        for ours, theirs in zip(own, scores_in(folder), strict=True):
+            assert np.array_equal(ours, theirs), folder.name
 
 
 @pytest.mark.parametrize("name", ["ssm-er", "ssm-a-gem"])

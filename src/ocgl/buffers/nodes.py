@@ -1,5 +1,6 @@
 """A reservoir of single nodes: a remembered node comes back without its neighbours."""
 
+from ocgl.buffers.reservoir import Sampling
 from ocgl.buffers.vectors import VectorBuffer
 from ocgl.graph import Batch, Neighborhood, isolated
 from ocgl.graph.features import dense
@@ -14,10 +15,11 @@ class NodeBuffer(VectorBuffer):
         width: number of features.
         hops: hops of the neighbourhoods that the network expects; a drawn node has none but its self-loop.
         seed: seed of the reservoir and of the draws.
+        sampling: how the reservoir decides.
     """
 
-    def __init__(self, capacity: int, width: int, hops: int, seed: int) -> None:
-        super().__init__(capacity, width, seed)
+    def __init__(self, capacity: int, width: int, hops: int, seed: int, sampling: Sampling = "uniform") -> None:
+        super().__init__(capacity, width, seed, sampling)
         self._hops = hops
 
     def offer_batch(self, batch: Batch) -> None:

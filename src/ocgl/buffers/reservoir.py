@@ -1,10 +1,15 @@
 """Reservoir sampling (Vitter's Algorithm R): a uniform sample of all items offered so far."""
 
+from typing import Literal
+
 import numpy as np
 
 from ocgl.rng import restore, state_of
 from ocgl.state import State
 from ocgl.types import IntArray
+
+Sampling = Literal["uniform", "off_by_one"]
+"""How a reservoir decides: item n replaces slot j, drawn from 0..n-1, or (by an off-by-one error) from 0..n-2."""
 
 
 class Reservoir:
@@ -13,13 +18,16 @@ class Reservoir:
     Args:
         capacity: number of slots.
         rng: generator of the slots.
+        sampling: `uniform` keeps every item with the same probability; `off_by_one` keeps late ones slightly more
+            often, as code that draws from one number too few does.
 
     >>> Reservoir(2, np.random.default_rng(0)).offer(2).tolist()
     [0, 1]
     """
 
-    def __init__(self, capacity: int, rng: np.random.Generator) -> None:
+    def __init__(self, capacity: int, rng: np.random.Generator, sampling: Sampling = "uniform") -> None:
         self.capacity = capacity
+        self._drawn_from = 1 if sampling == "uniform" else 0
         self.offered = 0
         self._rng = rng
 
@@ -30,13 +38,13 @@ class Reservoir:
         """Return the slot of each of the next `count` items, in order; -1 for an item that is not stored.
 
         Item n (from 1) fills slot n - 1 while there are free slots; later, j is drawn from 0..n-1, and the item
-        replaces the one in slot j if j < capacity.
+        replaces the one in slot j if j < capacity (with `off_by_one`, j is drawn from 0..n-2).
         """
         slots = np.arange(self.offered, self.offered + count)
         self.offered += count
         late = np.nonzero(slots >= self.capacity)[0]
         if len(late):
-            slots[late] = self._rng.integers(slots[late] + 1)
+            slots[late] = self._rng.integers(np.maximum(slots[late] + self._drawn_from, 1))
         return np.where(slots < self.capacity, slots, -1)
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:

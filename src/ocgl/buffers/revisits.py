@@ -9,18 +9,20 @@ from ocgl.types import AnyArray, FloatArray, IntArray
 
 
 class RevisitBuffer:
-    """Keeps ids, labels and last features of a uniform sample of the nodes it was offered, and visits them in turn.
+    """Keeps positions, labels and last features of a uniform sample of the nodes it was offered; visits them in turn.
+
+    A node that is removed from the graph leaves: its slot is empty (position -1) until another node takes it.
 
     >>> buffer = RevisitBuffer(2, 1, seed=0)
     >>> buffer.offer(np.array([7, 8]), np.ones((2, 1), np.float32), np.array([0, 1]))
-    >>> buffer.ids[buffer.turn(3)].tolist(), buffer.ids[buffer.turn(1)].tolist()
+    >>> buffer.positions[buffer.turn(3)].tolist(), buffer.positions[buffer.turn(1)].tolist()
     ([7, 8], [7])
     """
 
     def __init__(self, capacity: int, width: int, seed: int) -> None:
         self._slots = Reservoir(capacity, generator(seed, "buffer"))
         self._next = 0
-        self.ids: IntArray = np.zeros(capacity, np.int64)
+        self.positions: IntArray = np.zeros(capacity, np.int64)
         self.labels: IntArray = np.zeros(capacity, np.int64)
         self.rows: FloatArray = np.zeros((capacity, width), np.float32)
 
@@ -30,19 +32,19 @@ class RevisitBuffer:
     @property
     def nodes(self) -> int:
         """Number of nodes held."""
-        return len(self)
+        return int((self.positions[: len(self)] >= 0).sum())
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self.ids.nbytes + self.labels.nbytes + self.rows.nbytes
+        return self.positions.nbytes + self.labels.nbytes + self.rows.nbytes
 
-    def offer(self, ids: IntArray, rows: FloatArray, labels: IntArray) -> None:
+    def offer(self, positions: IntArray, rows: FloatArray, labels: IntArray) -> None:
         """Offer each node once."""
-        slots = self._slots.offer(len(ids))
+        slots = self._slots.offer(len(positions))
         for item in np.nonzero(slots >= 0)[0]:  # one by one: a later item may take an earlier one's slot
             slot = slots[item]
-            self.ids[slot], self.labels[slot], self.rows[slot] = ids[item], labels[item], rows[item]
+            self.positions[slot], self.labels[slot], self.rows[slot] = positions[item], labels[item], rows[item]
 
     def turn(self, count: int) -> IntArray:
         """Return the next slots in turn, each at most once."""
@@ -51,10 +53,14 @@ class RevisitBuffer:
         self._next = int(self._next + len(slots)) % max(held, 1)
         return slots
 
+    def empty(self, slots: IntArray) -> None:
+        """Forget the nodes in these slots."""
+        self.positions[slots], self.labels[slots], self.rows[slots] = -1, 0, 0
+
     def state(self) -> State:
         """Return the nodes in use and the slot whose turn it is."""
         used = len(self)
-        arrays: dict[str, AnyArray] = {"ids": self.ids[:used].copy(), "labels": self.labels[:used].copy()}
+        arrays: dict[str, AnyArray] = {"positions": self.positions[:used].copy(), "labels": self.labels[:used].copy()}
         state = State(arrays | {"rows": self.rows[:used].copy()}, {"next": self._next})
         return state.include("slots", self._slots.state())
 
@@ -62,5 +68,5 @@ class RevisitBuffer:
         """Take nodes and the slot whose turn it is."""
         self._slots.load_state(state.part("slots"))
         self._next = int(state.facts["next"])
-        for name in ("ids", "labels", "rows"):
+        for name in ("positions", "labels", "rows"):
             getattr(self, name)[: len(self)] = state.arrays[name]

@@ -4,10 +4,10 @@ from typing import Literal
 
 import numpy as np
 
-from ocgl.buffers.reservoir import Reservoir
+from ocgl.buffers.reservoir import Reservoir, Sampling
 from ocgl.errors import NeedsStoreError
 from ocgl.graph import Batch, Cost, Neighborhood, NeighborSampling
-from ocgl.graph._kernels.sparsify import Sparsified, local_adjacency, sparsify, subgraph_bound
+from ocgl.graph._kernels.sparsify import Sparsified, sparsify_sample, subgraph_bound
 from ocgl.graph.features import FixedTable, dense
 from ocgl.graph.neighborhood import touched, weigh
 from ocgl.kernels import kernel
@@ -17,6 +17,9 @@ from ocgl.types import AnyArray, BoolArray, FloatArray, IntArray, PositionArray
 
 Source = Literal["graph", "batch"]
 """Where subgraphs are cut out: the store's graph, or what was sampled around the batch."""
+
+Centres = Literal["on_top", "counted"]
+"""Whether the centres of subgraphs count against the capacity of a buffer."""
 
 
 @kernel
@@ -60,8 +63,7 @@ def _union(
 class SubgraphBuffer:
     """Keeps sparsified subgraphs around a uniform sample of the labelled nodes it was offered.
 
-    A subgraph has at most 1 + b1 + b2 nodes. All of them count against the capacity: a buffer of M nodes holds
-    M // (1 + b1 + b2) subgraphs.
+    A subgraph has at most 1 + b1 + b2 nodes. A buffer of M nodes holds `examples(M, budget, centres)` subgraphs.
 
     Args:
         capacity: how many nodes fit.
@@ -69,7 +71,9 @@ class SubgraphBuffer:
         width: number of features.
         sampling: hops and weights of the neighbourhoods that the network expects.
         source: `graph` cuts subgraphs out of the store, `batch` out of the batch's own neighbourhood.
+        centres: whether centres count against the capacity.
         seed: seed of the reservoir, the draws and the cuts.
+        drawing: how the reservoir decides.
     """
 
     def __init__(
@@ -79,11 +83,13 @@ class SubgraphBuffer:
         width: int,
         sampling: NeighborSampling,
         source: Source,
+        centres: Centres,
         seed: int,
+        drawing: Sampling = "uniform",
     ) -> None:
         self._budget, self._sampling, self._source = budget, sampling, source
         self._most = 1 + sum(budget)
-        self._slots = Reservoir(capacity // self._most, generator(seed, "buffer"))
+        self._slots = Reservoir(examples(capacity, budget, centres), generator(seed, "buffer"), drawing)
         self._draws, self._cuts = generator(seed, "replay"), generator(seed, "sparsify")
         shape = (self._slots.capacity, self._most)
         self._rows = np.zeros((*shape, width), np.float32)
@@ -121,7 +127,7 @@ class SubgraphBuffer:
                 raise NeedsStoreError("subgraphs are cut out of the store: set source=batch to do without")
             found = batch.store.subgraph(int(neighborhood.nodes[seed]), self._budget, drawn)
             return found, found.nodes
-        found = sparsify(local_adjacency(neighborhood), seed, self._budget, drawn)
+        found = sparsify_sample(neighborhood, seed, self._budget, drawn)
         return found, neighborhood.nodes[found.nodes]
 
     def _put(self, slot: int, subgraph: Sparsified, rows: FloatArray, label: int) -> None:
@@ -167,6 +173,18 @@ class SubgraphBuffer:
         for name, held in (("rows", self._rows), ("joined", self._joined), ("ring", self._ring)):
             held[: len(self)] = state.arrays[name]
         self._labels[: len(self)] = state.arrays["labels"]
+
+
+def examples(capacity: int, budget: tuple[int, int], centres: Centres) -> int:
+    """Return how many subgraphs a buffer of `capacity` nodes holds.
+
+    With centres `on_top` only the neighbours count: M // max(1, b1 + b2) subgraphs, up to M (1 + 1 / (b1 + b2)) nodes.
+    With centres `counted` all nodes count: M // (1 + b1 + b2) subgraphs.
+
+    >>> examples(550, (5, 5), "on_top"), examples(550, (5, 5), "counted"), examples(550, (0, 0), "on_top")
+    (55, 50, 550)
+    """
+    return capacity // (max(1, sum(budget)) if centres == "on_top" else 1 + sum(budget))
 
 
 def offer_bound(budget: tuple[int, int], source: Source, nodes: int, row_bytes: int) -> Cost:

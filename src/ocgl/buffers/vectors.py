@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ocgl.buffers.reservoir import Reservoir
+from ocgl.buffers.reservoir import Reservoir, Sampling
 from ocgl.rng import generator, restore, state_of
 from ocgl.state import State
 from ocgl.types import AnyArray, FloatArray, IntArray
@@ -15,10 +15,11 @@ class VectorBuffer:
         capacity: how many vectors fit.
         width: length of a vector.
         seed: seed of the reservoir and of the draws.
+        sampling: how the reservoir decides.
     """
 
-    def __init__(self, capacity: int, width: int, seed: int) -> None:
-        self._slots = Reservoir(capacity, generator(seed, "buffer"))
+    def __init__(self, capacity: int, width: int, seed: int, sampling: Sampling = "uniform") -> None:
+        self._slots = Reservoir(capacity, generator(seed, "buffer"), sampling)
         self._draws = generator(seed, "replay")
         self._vectors = np.zeros((capacity, width), np.float32)
         self._labels = np.zeros(capacity, np.int64)

@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 from ocgl.cli import lists, run, sweeps  # noqa: F401 - importing a module registers its commands
-from ocgl.cli.common import Terminated, app, end_on_sigterm, errors, say, terminated
+from ocgl.cli.common import Terminated, app, end_on_sigterm, errors, interruptible, say, terminated
 from ocgl.errors import FileWarning, Interrupted, OcglError, StateWarning
 from ocgl.text import printable
 
@@ -24,7 +24,8 @@ def main() -> None:
     warnings.showwarning = _show_warning
     try:
         try:
-            app()
+            with interruptible():
+                app()
         finally:
             sys.stdout.flush()
     except SystemExit as ended:

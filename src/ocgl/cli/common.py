@@ -1,7 +1,8 @@
 """The Typer application, its consoles for output and errors, and what several commands share."""
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -25,6 +26,7 @@ errors = Console(stderr=True)
 LEFT_OUT = 3
 """Exit code of a command that is done, but has left out damaged files or results that need trust."""
 
+StreamKind = Annotated[str, typer.Option(help="Kind of stream: class, time, order, domain, task, blurry or iid.")]
 DataRoot = Annotated[
     Path | None,
     typer.Option(help="Folder with the datasets (default: the variable OCGL_DATA, else the user's cache folder)."),
@@ -60,6 +62,17 @@ def end_on_sigterm() -> None:
         raise Terminated
 
     signal.signal(signal.SIGTERM, end)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise Ctrl-C as what it is: in a compiled kernel it comes out as a `SystemError` that it is the cause of."""
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None
+        raise
 
 
 def say(text: object, error: bool = False) -> None:

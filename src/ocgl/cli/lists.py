@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ocgl.cli.common import DataRoot, app, console, say
+from ocgl.cli.common import DataRoot, StreamKind, app, console, say
 from ocgl.code import is_file_spec
 from ocgl.errors import ConfigError, OcglError
 from ocgl.files import write_whole
@@ -32,14 +32,25 @@ def datasets(data_root: DataRoot = None) -> None:
         table.add_column(name, justify="right" if numeric else "left", no_wrap=name != "tasks")
     for entry in catalogue(data_root):
         if not entry.name.startswith("sbm:"):
-            counts = (f"{n:,}" for n in (entry.nodes, entry.edges, entry.features, entry.classes))
+            whole = (entry.nodes, entry.edges, entry.classes)
+            used = (entry.used, entry.used_edges, entry.used_classes)
+            nodes, edges, classes = map(_counts, whole, used)
+            counts = (nodes, edges, f"{entry.features:,}", classes)
             tasks = ", ".join(f"{kind} {count}" for kind, count in entry.streams.items())
             table.add_row(entry.name, *counts, tasks, entry.on_disk)
     console.print(table)
-    console.print("\nEdges are counted as in the paper. Other values of --dataset:")
+    console.print("\nBelow a count: what streams use, where classes of one node and an odd last class are left out.")
+    console.print("Edges are counted as in the paper. Other values of --dataset:")
     console.print("  sbm:NAME                     a block model of the size of one of the paper's seven datasets")
     console.print("  sbm:nodes=20000,edges=500000 a block model of any size")
     console.print("  path/to/graph.npz            your own graph")
+
+
+def _counts(whole: int, used: int | None) -> str:
+    """Return a count, and below it what streams use where that is another number."""
+    if used == whole:
+        return f"{whole:,}"
+    return f"{whole:,}\n{'unknown' if used is None else f'{used:,}'}"
 
 
 @app.command()
@@ -47,7 +58,7 @@ def expansion(
     dataset: Dataset,
     hops: Annotated[str, typer.Option(help="Numbers of hops, separated by commas.")] = "1,2",
     fanout: Annotated[int, typer.Option(help="Most neighbours to sample per node.", min=1)] = 10,
-    stream: Annotated[str, typer.Option(help="Kind of stream: class, time, domain, task, blurry or iid.")] = "class",
+    stream: StreamKind = "class",
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Option of the stream as key=value; may be repeated.")
     ] = None,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ocgl.cli.common import DataRoot, Log, app, console, say
+from ocgl.cli.common import DataRoot, Log, StreamKind, app, console, interruptible, say
 from ocgl.errors import ConfigError, Interrupted, MissingExtraError
 from ocgl.types import Json
 
@@ -21,9 +21,9 @@ def run(
     strategy: Annotated[
         str | None, typer.Option(help="A name from `ocgl strategies`, or path/to/file.py:Class.")
     ] = None,
-    stream: Annotated[str, typer.Option(help="Kind of stream: class, time, domain, task, blurry or iid.")] = "class",
+    stream: StreamKind = "class",
     profile: Annotated[
-        str, typer.Option(help="Aggregation: paper (plain sums) or textbook (symmetric GCN).")
+        str, typer.Option(help="Reading of the paper: paper, textbook (symmetric GCN) or first-reading.")
     ] = "paper",
     seed: Annotated[int, typer.Option(help="Seed of the run; the stream has its own, --set stream_seed=N.")] = 0,
     overrides: Annotated[
@@ -41,7 +41,7 @@ def run(
     store: Annotated[
         str, typer.Option(help="Where the graph is stored: memory, disk, or auto (by its size).")
     ] = "auto",
-    device: Annotated[str, typer.Option(help="Only cpu is supported.")] = "cpu",
+    device: Annotated[str, typer.Option(help="Where the network computes: auto, cpu, cuda or mps.")] = "cpu",
     json_file: Annotated[Path | None, typer.Option("--json", help="File to write the result to.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for config, checkpoints, curves and result.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder (an earlier --out).")] = None,
@@ -141,7 +141,8 @@ def _refuse_other_options(ctx: typer.Context, allowed: set[str]) -> None:
 def _resumable(out: Path | None) -> Iterator[None]:
     """Turn Ctrl-C into an error that says how to continue the run."""
     try:
-        yield
+        with interruptible():
+            yield
     except KeyboardInterrupt as error:
         kept = out is not None and (out / "config.json").exists()
         hint = f"; continue with: ocgl run --resume {shlex.quote(str(out))}" if kept else ""

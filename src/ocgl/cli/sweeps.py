@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.live import Live
 
-from ocgl.cli.common import LEFT_OUT, DataRoot, Log, Trust, app, console, say, say_left_out
+from ocgl.cli.common import LEFT_OUT, DataRoot, Log, StreamKind, Trust, app, console, interruptible, say, say_left_out
 from ocgl.errors import ConfigError, DamagedFileError, Interrupted
 from ocgl.text import printable
+
+MOST_TIES = 4
+"""As `ocgl.experiments.selection.MOST_TIES`, which would load torch to show the help."""
 
 if TYPE_CHECKING:
     from ocgl.experiments import SweepStatus
@@ -25,7 +28,7 @@ def bench(
     dataset: Annotated[str, typer.Argument(help="A name from `ocgl datasets`, or a path to an .npz file.")],
     out: Annotated[Path, typer.Option(help="Folder for all results; the same command continues what is there.")],
     strategies: Annotated[str, typer.Option(help="Names from `ocgl strategies`, separated by commas, or all.")] = "all",
-    stream: Annotated[str, typer.Option(help="Kind of stream: class, time, domain, task, blurry or iid.")] = "class",
+    stream: StreamKind = "class",
     settings: Annotated[
         str,
         typer.Option(
@@ -34,7 +37,7 @@ def bench(
         ),
     ] = "main",
     profile: Annotated[
-        str, typer.Option(help="Aggregation: paper (plain sums) or textbook (symmetric GCN).")
+        str, typer.Option(help="Reading of the paper: paper, textbook (symmetric GCN) or first-reading.")
     ] = "paper",
     seeds: Annotated[int, typer.Option(help="Runs of each selected configuration, one per seed.", min=1)] = 5,
     buffers: Annotated[
@@ -44,8 +47,19 @@ def bench(
     select_at: Annotated[
         str | None, typer.Option(help="Select configurations at this buffer size only, and use them for all sizes.")
     ] = None,
-    grids: Annotated[str, typer.Option(help="Search spaces: paper, or coarse for a quick overview.")] = "paper",
+    grids: Annotated[str, typer.Option(help="Search spaces: paper, half, or coarse for a quick overview.")] = "paper",
     halving: Annotated[bool, typer.Option(help="Drop weak configurations early (successive halving).")] = False,
+    tune_seeds: Annotated[
+        int | None,
+        typer.Option(
+            help="Seeds to select with: all configurations with one, the best quarter with all (default: 5 for "
+            "profiles paper and textbook, else 1).",
+            min=1,
+        ),
+    ] = None,
+    ties: Annotated[
+        int, typer.Option(help="Most configurations tied with the selected one to run as well.", min=0)
+    ] = MOST_TIES,
     override: Annotated[
         list[str] | None, typer.Option("--set", help="key=value for every trial and run; may be repeated.")
     ] = None,
@@ -63,19 +77,38 @@ def bench(
     from ocgl.experiments import ResultStore, Sweep, loggers, run_sweep
     from ocgl.experiments.config import parse_override
     from ocgl.experiments.executors import LocalExecutor, make_executor
-    from ocgl.reporting.terminal import bench_table, status_table
+    from ocgl.experiments.forecast import forecast
+    from ocgl.reporting.terminal import bench_table, forecast_text, status_table
     from ocgl.strategies import names
 
     chosen = tuple(names() if strategies == "all" else strategies.split(","))
     sizes = tuple(part for part in buffers.split(",") if part)
     parts = tuple(settings.split(","))
-    rest = (eval_every, dict(map(parse_override, override or ())), data_root, select_at, halving, grids)
-    sweep = Sweep(dataset, chosen, out, stream, parts, profile, seeds, sizes, *rest)
+    sweep = Sweep(
+        dataset,
+        chosen,
+        out,
+        stream,
+        parts,
+        profile,
+        seeds,
+        sizes,
+        eval_every=eval_every,
+        overrides=dict(map(parse_override, override or ())),
+        data_root=data_root,
+        select_at=select_at,
+        halving=halving,
+        grids=grids,
+        tune_seeds=tune_seeds,
+        ties=ties,
+    )
     for group in sweep.groups():  # raises for unknown names and values before a logger or a worker is started
         sweep.config(group, {})
     logs = [loggers.make_logger(text) for text in log or ()]
     counts = ", ".join(f"{group.strategy} {len(sweep.grid(group))}" for group in sweep.groups())
     say(f"configurations per strategy: {counts}")
+    with console.status("measuring a few batches of each method"):
+        say(forecast_text(forecast(sweep), workers if cluster is None else None))
     with make_executor(workers, cluster) as pool, Live(console=console, transient=True) as live:
         begin = time.monotonic()
 
@@ -83,7 +116,8 @@ def bench(
             live.update(status_table(status, time.monotonic() - begin))
 
         try:
-            status = run_sweep(sweep, pool, show, budget_minutes)
+            with interruptible():
+                status = run_sweep(sweep, pool, show, budget_minutes)
         except KeyboardInterrupt as error:
             if isinstance(pool, LocalExecutor):
                 pool.stop()

@@ -9,6 +9,9 @@ from ocgl.datasets.paths import data_root
 from ocgl.datasets.registry import SPECS
 from ocgl.datasets.spec import Spec
 
+DIGITS_USED = (1797, 10, 9929)
+DIGITS_STREAMS = {"class": 5, "order": 10}
+
 
 @dataclass(frozen=True)
 class DatasetInfo:
@@ -22,7 +25,9 @@ class DatasetInfo:
         counted: convention for counting edges; see `spec.Convention`.
         features: number of features.
         classes: number of classes.
-        used: number of nodes after the streams drop a class.
+        used: number of nodes that streams use: without dropped classes.
+        used_classes: number of classes that streams use.
+        used_edges: number of edges that streams use; None if it is not known.
         streams: number of tasks by kind of stream.
         on_disk: whether it loads without a download.
     """
@@ -35,6 +40,8 @@ class DatasetInfo:
     features: int
     classes: int
     used: int
+    used_classes: int
+    used_edges: int | None
     streams: dict[str, int]
     on_disk: Literal["yes", "structure only", "no", "embedded"]
 
@@ -52,14 +59,15 @@ def catalogue(root: Path | None = None) -> list[DatasetInfo]:
     synthetic = {"sbm": sbm.Parameters()} | {f"sbm:{name}": preset for name, preset in sbm.PRESETS.items()}
     return [
         *(_downloadable(spec, folder) for spec in SPECS.values()),
-        DatasetInfo("digits", "embedded", 1797, 9929, "undirected", 64, 10, 1797, {"class": 5, "time": 10}, "embedded"),
+        DatasetInfo("digits", "embedded", 1797, 9929, "undirected", 64, 10, *DIGITS_USED, DIGITS_STREAMS, "embedded"),
         *(_embedded(name, parameters) for name, parameters in synthetic.items()),
     ]
 
 
 def _downloadable(spec: Spec, root: Path) -> DatasetInfo:
     size = spec.statistics
-    numbers = (size.nodes, size.edges, size.counted, size.features, size.classes, spec.used)
+    used = (spec.used.nodes, spec.used.classes, spec.used.edges)
+    numbers = (size.nodes, size.edges, size.counted, size.features, size.classes, *used)
     return DatasetInfo(spec.name, spec.kind, *numbers, spec.streams, _on_disk(spec, root))
 
 
@@ -71,5 +79,6 @@ def _on_disk(spec: Spec, root: Path) -> Literal["yes", "structure only", "no"]:
 
 def _embedded(name: str, parameters: sbm.Parameters) -> DatasetInfo:
     streams = {"class": parameters.classes // 2, "time": 10, "domain": sbm.DOMAINS}
-    sizes = (parameters.nodes, parameters.edges, "undirected", parameters.width, parameters.classes, parameters.nodes)
-    return DatasetInfo(name, "embedded", *sizes, streams, "embedded")
+    sizes = (parameters.nodes, parameters.edges, "undirected", parameters.width, parameters.classes)
+    used = (parameters.nodes, parameters.classes, parameters.edges)
+    return DatasetInfo(name, "embedded", *sizes, *used, streams, "embedded")

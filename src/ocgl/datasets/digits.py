@@ -8,7 +8,7 @@ from ocgl.graph import Graph
 from ocgl.types import AnyArray, IntArray
 
 NEIGHBORS = 8
-NOTE = "the graph joins each digit to its 8 nearest; time is the order of the rows in the file, not a real time"
+NOTE = "the graph joins each digit to its 8 nearest"
 
 
 def load() -> Graph:
@@ -21,7 +21,7 @@ def load() -> Graph:
     file = resources.files("ocgl.datasets") / "data" / "digits.npz"
     with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
         x, y = arrays["x"], arrays["y"]
-    return Graph.from_edges("digits", nearest(x, NEIGHBORS), y, x, np.arange(len(x)), notes=(NOTE,))
+    return Graph.from_edges("digits", nearest(x, NEIGHBORS), y, x, notes=(NOTE,))
 
 
 def nearest(x: AnyArray, neighbors: int) -> IntArray:

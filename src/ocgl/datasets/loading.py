@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from ocgl.datasets import cache, fetch, npz
-from ocgl.datasets.spec import Download, Parsed, Spec, Statistics, check_statistics
+from ocgl.datasets.spec import Download, Parsed, Spec, Statistics, Used, check_statistics
 from ocgl.errors import CacheError, DatasetCorruptError, GraphError
 from ocgl.graph import Graph
 from ocgl.types import Json
@@ -53,7 +53,7 @@ def _structure(spec: Spec, path: Path) -> Graph:
     parsed = npz.parse(spec.name, path)
     # these files list the edges as the paper counts them
     expected = replace(spec.statistics, features=0, counted="raw")
-    _check(parsed, expected, str(path))
+    _check(parsed, expected, spec.used, str(path))
     return parsed.graph
 
 
@@ -65,7 +65,7 @@ def _build(spec: Spec, files: dict[Path, Download], sources: list[Json], folder:
 
     def parse() -> Graph:
         parsed = _parse(spec, files)
-        found = _check(parsed, spec.statistics, ", ".join(str(path) for path in files))
+        found = _check(parsed, spec.statistics, spec.used, ", ".join(str(path) for path in files))
         statistics.update(asdict(found))
         return parsed.graph
 
@@ -93,7 +93,8 @@ def _parse(spec: Spec, files: dict[Path, Download]) -> Parsed:
         raise DatasetCorruptError(f"{spec.name} cannot be read from {names}: {error}") from error
 
 
-def _check(parsed: Parsed, expected: Statistics, source: str) -> Statistics:
+def _check(parsed: Parsed, expected: Statistics, used: Used, source: str) -> Statistics:
     found = parsed.statistics(expected)
     check_statistics(found, expected, source)
+    check_statistics(parsed.used(expected), used, f"{source}, as streams use it,")
     return found

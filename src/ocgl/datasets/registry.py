@@ -5,7 +5,7 @@ were computed from the files, and Elliptic has none and is trusted on first use.
 """
 
 from ocgl.datasets import amazon, bag_of_words, elliptic, ogb, reddit, roman_empire
-from ocgl.datasets.spec import Download, Spec, Statistics
+from ocgl.datasets.spec import Download, Spec, Statistics, Used
 
 _SHCHUR = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
 _OGB = "http://snap.stanford.edu/ogb/data/nodeproppred"
@@ -24,7 +24,7 @@ CORAFULL = Spec(
     # the file has 65,311 entries with duplicates: 126,842 directed edges after merging
     statistics=Statistics(19_793, 130_622, 8_710, 70, "twice raw"),
     parse=bag_of_words.parse,
-    used=19_793,
+    used=Used(19_793, 70, 130_622),
     streams={"class": 35},
 )
 
@@ -42,7 +42,7 @@ ARXIV = Spec(
     ),
     statistics=Statistics(169_343, 1_166_243, 128, 40),
     parse=ogb.parse,
-    used=169_343,
+    used=Used(169_343, 40, 1_166_243),
     streams={"class": 20, "time": 10},
     structure="ogbn-arxiv.npz",
 )
@@ -60,7 +60,7 @@ REDDIT = Spec(
     ),
     statistics=Statistics(232_965, 114_615_892, 602, 41),
     parse=reddit.parse,
-    used=227_853,
+    used=Used(227_853, 40),
     streams={"class": 20},
 )
 
@@ -76,7 +76,7 @@ AMAZON_COMPUTER = Spec(
     ),
     statistics=Statistics(13_752, 491_722, 767, 10, "symmetric"),
     parse=amazon.parse,
-    used=13_752,
+    used=Used(13_752, 10, 491_722),
     streams={"class": 5},
 )
 
@@ -93,7 +93,7 @@ PRODUCTS = Spec(
     ),
     statistics=Statistics(2_449_029, 61_859_140, 100, 47),
     parse=ogb.parse,
-    used=2_449_028,
+    used=Used(2_449_028, 46, 61_859_036),
     streams={"class": 23},
     structure="ogbn-products.npz",
 )
@@ -111,7 +111,7 @@ ROMAN_EMPIRE = Spec(
     ),
     statistics=Statistics(22_662, 32_927, 300, 18, "undirected"),
     parse=roman_empire.parse,
-    used=22_662,
+    used=Used(22_662, 18, 32_927),
     streams={"class": 9},
 )
 
@@ -124,7 +124,7 @@ ELLIPTIC = Spec(
     ),
     statistics=Statistics(203_769, 234_355, 165, 2, members=(42_019, 4_545)),
     parse=elliptic.parse,
-    used=203_769,
+    used=Used(203_769, 2, 234_355),
     streams={"time": 10},
 )
 
@@ -140,7 +140,7 @@ COAUTHOR_CS = Spec(
     ),
     statistics=Statistics(18_333, 163_788, 6_805, 15, "symmetric"),
     parse=bag_of_words.parse,
-    used=17_457,
+    used=Used(17_457, 14),
     streams={"class": 7},
     kind="extra",
 )

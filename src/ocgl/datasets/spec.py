@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from ocgl.errors import DatasetCorruptError
 from ocgl.graph import Graph
 
@@ -35,6 +37,21 @@ class Statistics:
 
 
 @dataclass(frozen=True)
+class Used:
+    """What streams use of a dataset: without classes of one node, and without a last class that fills no task of two.
+
+    Args:
+        nodes: number of nodes.
+        classes: number of classes.
+        edges: number of edges, counted as those of the whole dataset; None if that number is not known.
+    """
+
+    nodes: int
+    classes: int
+    edges: int | None = None
+
+
+@dataclass(frozen=True)
 class Parsed:
     """A parsed graph.
 
@@ -57,6 +74,20 @@ class Parsed:
         }
         members = tuple(int((graph.y == label).sum()) for label in range(len(like.members)))
         return Statistics(graph.nodes, edges[like.counted], graph.width, graph.classes, like.counted, members)
+
+    def used(self, like: Statistics) -> Used:
+        """Return what streams use of the graph."""
+        graph = self.graph
+        labels, counts = np.unique(graph.y[graph.y >= 0], return_counts=True)
+        usable = labels[counts >= 2]
+        usable = usable[: len(usable) - len(usable) % 2]
+        kept = (graph.y < 0) | np.isin(graph.y, usable)
+        whole = self.statistics(like).edges
+        if kept.all():
+            return Used(graph.nodes, len(usable), whole)
+        ends = np.repeat(kept, np.diff(graph.indptr)) & kept[graph.indices]
+        lost = graph.edges - int(ends.sum()) // 2
+        return Used(int(kept.sum()), len(usable), whole - lost * (2 if like.counted == "symmetric" else 1))
 
 
 @dataclass(frozen=True)
@@ -93,7 +124,7 @@ class Spec:
         downloads: files to download.
         statistics: expected size.
         parse: function that reads a folder that contains only the raw files.
-        used: number of nodes after the streams drop a class.
+        used: what streams use of it.
         streams: number of tasks by kind of stream.
         structure: file name of the graph without features; default: `<name>.npz`.
         kind: whether the dataset is in the paper.
@@ -104,7 +135,7 @@ class Spec:
     downloads: tuple[Download, ...]
     statistics: Statistics
     parse: Callable[[str, Path], Parsed]
-    used: int
+    used: Used
     streams: dict[str, int] = field(default_factory=dict)
     structure: str = ""
     kind: Literal["paper", "extra"] = "paper"
@@ -114,14 +145,14 @@ class Spec:
         return root / "graphs" / (self.structure or f"{self.name}.npz")
 
 
-def check_statistics(found: Statistics, expected: Statistics, source: str) -> None:
-    """Raise DatasetCorruptError if the statistics of a file differ from the expected ones.
+def check_statistics(found: Statistics | Used, expected: Statistics | Used, source: str) -> None:
+    """Raise DatasetCorruptError if the statistics of a file differ from the expected ones; what is unknown may be any.
 
     >>> check_statistics(Statistics(3, 2, 1, 1), Statistics(3, 2, 1, 2), "toy.npz")
     Traceback (most recent call last):
     ocgl.errors.DatasetCorruptError: toy.npz does not hold what it should: classes is 1, expected 2
     """
     for name, value in vars(expected).items():
-        if getattr(found, name) != value:
+        if value is not None and getattr(found, name) != value:
             difference = f"{name} is {getattr(found, name)}, expected {value}"
             raise DatasetCorruptError(f"{source} does not hold what it should: {difference}")

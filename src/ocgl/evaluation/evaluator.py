@@ -159,7 +159,11 @@ class Evaluator:
         arrived = int(held.arrived[step])
         evaluated = np.nonzero(self._stream.starts[held.task[:arrived]] <= step)[0]
         ids, task, truth = held.ids[evaluated], held.task[evaluated], held.truth[evaluated]
-        predicted = predict(ids, self._stream.candidates(ids))
+        candidates = self._stream.candidates(ids)
+        if len(ids) == 0:
+            predicted: IntArray = np.empty(0, np.int64)
+        else:
+            predicted = predict(ids) if candidates is None else predict(ids, candidates)
         weight = None if held.weight is None else held.weight[evaluated]
         scores = self.metric.per_task(predicted, truth, task, self._stream.tasks, weight)
         present = np.bincount(task, minlength=self._stream.tasks) > 0

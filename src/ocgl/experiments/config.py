@@ -1,9 +1,10 @@
 """What a run is: everything that can move its number, in one checked object."""
 
+import inspect
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from pydantic import (
@@ -17,19 +18,51 @@ from pydantic import (
     model_validator,
 )
 
+from ocgl.code import code_name
 from ocgl.errors import ConfigError, UnknownNameError
 from ocgl.evaluation.metrics import Metric
+from ocgl.nn.devices import available
 from ocgl.strategies import Strategy, find
+from ocgl.strategies._core.backbones import text_of_backbone
 from ocgl.strategies._core.base import Fanout
 from ocgl.strategies._core.registry import keys
 from ocgl.streams import StreamConfig
 from ocgl.types import Json
 from ocgl.validation import explained, plain_numbers
 
-Profile = Literal["paper", "textbook"]
+Profile = Literal["paper", "textbook", "first-reading", "first-reading-textbook"]
 
-PROFILES: dict[str, Json] = {"paper": {"norm": "sum"}, "textbook": {"norm": "sym"}}
-"""Hyperparameters of each profile: `paper` fits the published numbers, `textbook` is the standard symmetric GCN."""
+_SECOND_READING: Json = {
+    "replay_loss": "sum_of_means",
+    "distil": "absent",
+    "source": "batch",
+    "centres": "on_top",
+}
+_FIRST_READING: Json = {
+    "replay_loss": "one_mean",
+    "distil": "known",
+    "init": "glorot",
+    "source": "graph",
+    "centres": "counted",
+}
+PROFILES: dict[str, Json] = {
+    "paper": {"norm": "sum"} | _SECOND_READING,
+    "textbook": {"norm": "sym"} | _SECOND_READING,
+    "first-reading": {"norm": "sum"} | _FIRST_READING,
+    "first-reading-textbook": {"norm": "sym"} | _FIRST_READING,
+}
+"""Hyperparameters of each profile, for the methods that have them.
+
+`paper` is the reading that fits the published numbers best, `textbook` the same with the standard symmetric GCN, and
+`first-reading` and `first-reading-textbook` what these two were in version 0.1.0, after the paper's text alone; they
+are kept for comparison. docs/protocol.md explains the options.
+"""
+
+TUNE_SEEDS: dict[str, int] = {"paper": 5, "textbook": 5, "first-reading": 1, "first-reading-textbook": 1}
+"""Seeds that a configuration is selected with, by profile."""
+
+STRADDLING = ("paper", "textbook")
+"""Profiles whose batches cross task boundaries on streams where tasks exist for scoring only."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +106,7 @@ class RunConfig(BaseModel):
     eval_fanout: Fanout | Literal["same"] = "same"
     eval_chunk: PositiveInt = 512
     prequential: Literal["evaluated", "every"] = "evaluated"
-    device: Literal["cpu"] = "cpu"
+    device: Literal["cpu", "cuda", "mps"] = "cpu"
 
     @model_validator(mode="before")
     @classmethod
@@ -86,10 +119,31 @@ class RunConfig(BaseModel):
         buffer_nodes(str(value), 1000)
         return str(value)
 
+    @field_validator("device", mode="before")
+    @classmethod
+    def _device(cls, value: object) -> object:
+        return available("auto") if value == "auto" else value
+
     @field_validator("metric")
     @classmethod
     def _metric(cls, value: str) -> str:
         return Metric.parse(value).name
+
+    @property
+    def network(self) -> str | None:
+        """The network that was chosen instead of our GCN, as text; None if none was."""
+        given = self.hyperparameters.get("backbone")
+        return None if given in (None, "gcn") else str(given)
+
+    @property
+    def method(self) -> str:
+        """Name of the strategy with its network, where that is not the GCN: what tables tell apart."""
+        return self.strategy if self.network is None else f"{self.strategy}+{self.network}"
+
+    @property
+    def code(self) -> str | None:
+        """Short name of the present code of the strategy and its network; None if it is not there (any more)."""
+        return code_name(self.strategy, self.network)
 
     def resolved(self, base: Mapping[str, int]) -> Json:
         """Return the strategy's hyperparameters on a stream: the profile's, the buffer's size, then the user's.
@@ -97,8 +151,11 @@ class RunConfig(BaseModel):
         Args:
             base: node counts that a buffer size in percent is a part of (`Stream.base`).
         """
-        known = keys(find(self.strategy))
-        found = {key: value for key, value in PROFILES[self.profile].items() if key in known}
+        kind = find(self.strategy)
+        known = keys(kind)
+        found = {key: value for key, value in PROFILES[self.profile].items() if _is_ours(kind, key)}
+        if self.network is not None:
+            found.pop("norm", None)  # weights of our GCN; other networks have their own
         if "buffer_size" in known:
             found["buffer_size"] = buffer_nodes(self.buffer, base[self.buffer_base])
         return found | self.hyperparameters
@@ -140,7 +197,7 @@ def configure(
         dataset: name or path of the dataset.
         strategy: name of the strategy, or `path/to/file.py:Class`.
         stream: kind of stream.
-        profile: `paper` or `textbook`.
+        profile: `paper`, `textbook` or `first-reading`.
         seed: seed of everything but the stream.
         overrides: values by key; each goes to the part that has the key: hyperparameters of the strategy, options of
             the stream, or options of the run.
@@ -151,9 +208,15 @@ def configure(
     values: Json = {"buffer": usual.buffer, "metric": usual.metric, **options}
     values |= {"dataset": dataset, "strategy": strategy, "profile": profile, "seed": seed}
     parts: dict[str, Json] = {"stream": {"kind": stream, "batch_size": usual.batch_size}, "hyperparameters": {}}
+    if stream in ("time", "order") and profile in STRADDLING:
+        parts["stream"]["straddle"] = True
     for key, value in (overrides or {}).items():
         part = _part_of(key, kind or find(strategy))
+        value = text_of_backbone(value) if key == "backbone" else value
         (values if part is None else parts[part])[key] = value
+    own = _default(kind or find(strategy), "backbone")
+    if own not in (None, "gcn"):
+        parts["hyperparameters"].setdefault("backbone", own)  # its code is part of the result's identity
     return validated(values | parts)
 
 
@@ -186,6 +249,17 @@ GENERAL = (
     "buffer", "buffer_base", "metric", "eval_every", "eval_cap", "eval_fanout", "eval_chunk", "prequential", "device",
 )  # fmt: skip
 """Options of a run that `--set` reaches, beside hyperparameters and options of the stream."""
+
+
+def _is_ours(kind: type[Strategy], key: str) -> bool:
+    """Return whether a strategy has a hyperparameter from this package; one that a user defines is the user's own."""
+    owner = next((base for base in kind.__mro__ if key in inspect.get_annotations(base)), None)
+    return owner is not None and owner.__module__.startswith("ocgl.")
+
+
+def _default(kind: type[Strategy], key: str) -> object:
+    """Return the default of a hyperparameter of a class; None if it has none."""
+    return next((field.default for field in fields(kind) if field.name == key), None)
 
 
 def _part_of(key: str, kind: type[Strategy]) -> str | None:

@@ -18,9 +18,7 @@ def contradictions_of(result: RunResult | TrialResult | ChoiceResult) -> list[st
     if isinstance(result, TrialResult):
         return _outside({"score": result.score})
     if isinstance(result, ChoiceResult):
-        best = [score for settings, score, share in result.table if settings == result.settings and share == 1.0]
-        wrong = _differing("the score of the selection", result.selection.score, best[0]) if best else []
-        return wrong + _outside({"the score of the selection": result.selection.score})
+        return _of_choice(result)
     scores = _outside({name: result.score(name) for name in ("AP", "AAP", "AP_validation", "prequential")})
     return scores + _outside({"AF": result.AF, "AF_T": result.AF_T}, -100.0) + _of_config(result) + _of_matrix(result)
 
@@ -35,6 +33,15 @@ def contradictions_of_curve(run: RunResult, curves: "pl.DataFrame") -> list[str]
     anytime = curves["AP_t"].drop_nulls().drop_nans()
     mean = float(anytime.to_numpy().mean()) if len(anytime) else None
     return _differing("the AAP of the result", run.AAP, mean)
+
+
+def _of_choice(choice: ChoiceResult) -> list[str]:
+    best = [row.mean for row in choice.table if row.configuration == choice.settings and row.share == 1.0]
+    wrong = _differing("the score of the selection", choice.selection.score, best[0]) if best else []
+    for row in choice.table:
+        mean = None if None in row.scores else _mean(row.scores)
+        wrong += _differing("the mean of a configuration", row.mean, mean)
+    return wrong + _outside({"the score of the selection": choice.selection.score})
 
 
 def _of_config(run: RunResult) -> list[str]:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from ocgl.experiments.results import Evaluation, RunResult, Statistics, UpdateCo
 from ocgl.graph import Batch, Cost, GraphStore, Labels
 from ocgl.state import State
 from ocgl.strategies import CachedPredictor, Learner, Strategy, make_strategy
+from ocgl.strategies._core.backbones import GCN_NAME, title_of_backbone
 from ocgl.streams import Step, Stream
 from ocgl.types import Json
 
@@ -80,7 +82,7 @@ class Experiment:
         self.config = config
         self.stream = stream
         self.strategy = strategy if strategy is not None else self._make_strategy(config.seed)
-        self.learner = Learner(self.strategy, config.eval_fanout, config.eval_chunk, GraphStore(folder))
+        self.learner = Learner(self.strategy, config.eval_fanout, config.eval_chunk, GraphStore(folder), config.device)
         self.predictor = CachedPredictor(self.learner)
         self.evaluator = Evaluator(stream, config.metric, config.eval_every, test, config.eval_cap)
         self.done = 0
@@ -130,7 +132,7 @@ class Experiment:
             dataset=config.dataset,
             stream=config.stream.kind,
             strategy=config.strategy,
-            title=strategy.title or strategy.name,
+            title=_title(strategy),
             profile=config.profile,
             seed=config.seed,
             setting="main",
@@ -154,7 +156,7 @@ class Experiment:
             stream_hash=self.stream.content_hash,
             graph_hash=self.stream.graph.content_hash,
             protocol=protocol_card(config, self.stream, self.learner),
-            versions={name: version(name) for name in ("torch", "numpy", "numba")} | {"ocgl": ocgl.__version__},
+            versions=_versions(strategy),
             config=config,
         )
 
@@ -198,7 +200,7 @@ class Experiment:
 
     def _compile(self) -> None:
         """Compile the kernels before the clock runs: two nodes through a second strategy of the same kind."""
-        twin = Learner(type(self.strategy)(seed=0, **self.strategy.hyperparameters()))
+        twin = Learner(type(self.strategy)(seed=0, **self.strategy.hyperparameters()), device=self.strategy.device_name)
         rows = self.stream.graph.x[:2] if self.stream.graph.x is not None else np.zeros((2, 1))
         twin.store.add([0, 1], rows, [[0], [1]])
         twin.learn(Labels(np.array([0, 1]), np.array([0, 1])))
@@ -237,6 +239,20 @@ class Experiment:
         nodes = int(self.stream.cuts[self.done - 1])
         spent = self.learn_seconds + self.evaluate_seconds
         return Progress(self.done, len(self.stream), nodes, self._anytime, self._evaluated, nodes / max(spent, 1e-9))
+
+
+def _title(strategy: Strategy) -> str:
+    """Return the name of a method in tables, with its network where that is not the GCN."""
+    title, network = strategy.title or strategy.name, strategy.hyperparameters().get("backbone", GCN_NAME)
+    return title if network == GCN_NAME else f"{title} ({title_of_backbone(network)})"
+
+
+def _versions(strategy: Strategy) -> dict[str, str]:
+    """Return the versions of what computes the numbers."""
+    names = ["torch", "numpy", "numba"]
+    if strategy.hyperparameters().get("backbone", GCN_NAME) != GCN_NAME and find_spec("torch_geometric"):
+        names.append("torch_geometric")
+    return {name: version(name) for name in names} | {"ocgl": ocgl.__version__}
 
 
 def _as_lists(matrix: Any) -> list[list[float | None]]:

@@ -12,10 +12,10 @@ from ocgl.types import Json
 
 
 def canonical(config: RunConfig) -> Json:
-    """Return what of a config can move a number; a strategy from a file counts by its class, its code by itself."""
+    """Return what of a config can move a number; one from a file counts by its class, its code by itself."""
     values = config.model_dump(mode="json")
-    if is_file_spec(config.strategy):
-        values["strategy"] = f"file:{config.strategy.rpartition(':')[2]}"
+    values["strategy"] = _without_folder(config.strategy)
+    values["hyperparameters"] = _with_network(values["hyperparameters"])
     if config.prequential == "evaluated" or config.eval_every == 1:  # the same question is asked
         values.pop("prequential")
     return values
@@ -31,7 +31,18 @@ def run_id(config: RunConfig, resolved: Json, stream_hash: str, prefix: int | No
         prefix: tasks of the prefix that a trial sees; None for a run.
         share: part of the prefix that a trial is run over.
     """
-    return digest_of([canonical(config), resolved, stream_hash, prefix, share, code_hash(config.strategy)])
+    code = code_hash(config.strategy, config.network)
+    return digest_of([canonical(config), _with_network(resolved), stream_hash, prefix, share, code])
+
+
+def _without_folder(spec: str) -> str:
+    return f"file:{spec.rpartition(':')[2]}" if is_file_spec(spec) else spec
+
+
+def _with_network(hyperparameters: Json) -> Json:
+    """Return hyperparameters with a network from a file by its class; its code counts by itself."""
+    network = hyperparameters.get("backbone")
+    return hyperparameters if network is None else hyperparameters | {"backbone": _without_folder(str(network))}
 
 
 def digest_of(what: object) -> str:

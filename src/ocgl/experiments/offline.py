@@ -65,6 +65,7 @@ class OfflineExperiment(Experiment):
             self.config.eval_fanout,
             self.config.eval_chunk,
             GraphStore(self.learner.store.folder),
+            self.config.device,
         )
         predictor = CachedPredictor(learner)
         learner.arrive(self.stream.arrival(arrived))

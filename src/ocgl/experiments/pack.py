@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ocgl.checked import read_bytes, read_sealed, sealed, sha256_of
 from ocgl.errors import DamagedFileError
-from ocgl.experiments.parquet import LARGEST, parquet_bytes, read_parquet
 from ocgl.files import write_json, write_whole
+from ocgl.parquet import LARGEST, parquet_bytes, read_parquet
 
 if TYPE_CHECKING:
     import polars as pl

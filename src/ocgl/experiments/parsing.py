@@ -15,18 +15,40 @@ from ocgl.validation import explained
 _ADAPTER: TypeAdapter[AnyResult] = TypeAdapter(Annotated[AnyResult, Field(discriminator="kind")])
 
 
+UNCHECKED = (1, 2)
+"""Schema versions of results that may lack a checksum."""
+
+
 def _upgraded(values: Json) -> Json:
     """Bring the values of a stored result to the present schema.
 
     Version 1 predicted every batch before learning it. Where a run was not evaluated after every batch, the default
-    now asks fewer labels: that old figure is dropped, because the config would claim what was not measured.
+    now asks fewer labels: that old figure is dropped, because the config would claim what was not measured. Profile
+    `paper` of versions 1 and 2 is now `first-reading`, and profile `textbook` is `first-reading-textbook`.
     """
     version = values.get("schema_version", 1)
     if not isinstance(version, int) or version > SCHEMA_VERSION:
         raise ResultError(f"it has schema version {version}; this version of ocgl reads up to {SCHEMA_VERSION}")
     if version == 1 and values.get("kind", "run") == "run" and values["config"].get("eval_every", 1) > 1:
         values = values | {"prequential": None}
+    if version < 3:
+        values = _with_named_rows(_as_first_reading(values))
     return {"kind": "run"} | values | {"schema_version": SCHEMA_VERSION}
+
+
+def _as_first_reading(values: Json) -> Json:
+    old = values["config"].get("profile", "paper")
+    profile = {"profile": {"paper": "first-reading", "textbook": "first-reading-textbook"}.get(old, old)}
+    return values | {"config": values["config"] | profile} | (profile if "profile" in values else {})
+
+
+def _with_named_rows(values: Json) -> Json:
+    """Name the parts of a choice's table, which was a list of configuration, score and share."""
+    if values.get("kind") != "choice":
+        return values
+    names = ("configuration", "mean", "share")
+    rows = [dict(zip(names, row, strict=True)) | {"scores": [row[1]]} for row in values["table"]]
+    return values | {"table": rows}
 
 
 def parse_result(values: Json | str | bytes, where: object = "a result") -> AnyResult:
@@ -37,7 +59,10 @@ def parse_result(values: Json | str | bytes, where: object = "a result") -> AnyR
     try:
         given = values if isinstance(values, dict) else parse_json(values, where)
         rest, checked = unsealed(given, where)
-        found = _ADAPTER.validate_json(json.dumps(_upgraded(rest)), strict=True)
+        upgraded = _upgraded(rest)
+        if not checked and rest.get("schema_version", 1) not in UNCHECKED:
+            raise ResultError("it has no checksum, but a schema version that has one")
+        found = _ADAPTER.validate_json(json.dumps(upgraded), strict=True)
     except ResultError as error:
         raise ResultError(where, str(error)) from error
     except ValidationError as error:

@@ -5,6 +5,7 @@ import numpy as np
 from ocgl.evaluation.estimate import FEWEST, FIRST, stratified
 from ocgl.experiments.config import RunConfig
 from ocgl.strategies import Learner, Strategy
+from ocgl.strategies._core.backbones import GCN_NAME, title_of_backbone
 from ocgl.streams import TRAIN, VALIDATION, Stream
 from ocgl.types import Json
 
@@ -18,7 +19,7 @@ def protocol_card(config: RunConfig, stream: Stream, learner: Learner) -> Json:
         learner: learner of the run.
     """
     sampling, query_sampling = learner.strategy.sampling, learner.query_sampling
-    s = config.stream
+    s, values = config.stream, learner.strategy.hyperparameters()
     when = (
         "after every batch" if config.eval_every == 1 else f"after every {config.eval_every} batches and at task ends"
     )
@@ -30,11 +31,15 @@ def protocol_card(config: RunConfig, stream: Stream, learner: Learner) -> Json:
         f"boundaries {'crossed' if s.straddle else 'not crossed'}; hash {stream.content_hash[:16]}",
         "edges visible": "between arrived nodes; undirected; held-out nodes arrive in the stream and pass messages",
         "labels": _labels(config, stream) + "; those of validation and test nodes never",
-        "sampling in training": _sampling(sampling.hops, sampling.fanout) + ", once per batch, reused by all passes",
+        "sampling in training": _sampling(sampling.hops, sampling.fanout)
+        + (", anew for every pass" if values.get("resample_passes") else ", once per batch, reused by all passes"),
         "sampling in evaluation": _sampling(query_sampling.hops, query_sampling.fanout)
         + ", fixed per node and degree"
         + (f"; weights over the {config.eval_chunk} nodes sampled together" if query_sampling.norm == "sym" else ""),
+        "network": _network(learner.strategy),
+        "device": learner.strategy.device_name,
         "aggregation": _aggregation(learner.strategy),
+        **_reading(learner.strategy),
         "AAP": f"{_evaluated_nodes(config, stream)} that have arrived, of tasks begun, {when}; "
         "mean over tasks, then over batches",
         "AP": "test nodes, after the last batch; mean over tasks",
@@ -45,13 +50,50 @@ def protocol_card(config: RunConfig, stream: Stream, learner: Learner) -> Json:
         "options": {
             "batching": s.batching,
             "gcn_norm": sampling.norm,
-            "resample": "batch",
+            "resample": "pass" if values.get("resample_passes") else "batch",
+            "straddle": s.straddle,
             "replays": learner.strategy.replays,
+            **{name: values[name] for name in READINGS if name in values},
             "extra_seeds": learner.strategy.extra_seeds,
-            "anchor_every": learner.strategy.hyperparameters().get("anchor_every"),
+            "anchor_every": values.get("anchor_every"),
             "af_denominator": {"AF": "T-1", "AF_T": "T"},
         },
     }
+
+
+READINGS = (
+    "replay_loss", "reservoir", "source", "centres", "distil", "init", "sgc_degrees", "self_counts", "power",
+    "average_outputs",
+)  # fmt: skip
+"""Hyperparameters in which readings of the paper differ; the card names those that a method has."""
+
+
+def _reading(strategy: Strategy) -> Json:
+    """Describe the hyperparameters in which readings of the paper differ."""
+    values, lines = strategy.hyperparameters(), {}
+    if "replay_loss" in values:
+        two = values["replay_loss"] == "sum_of_means"
+        lines["replay loss"] = "CE(batch) + CE(memories), each a mean" if two else "one mean over batch and memories"
+    if "reservoir" in values:
+        kept = {"uniform": "uniform over all nodes offered", "off_by_one": "item n drawn from n - 1 slots (off by one)"}
+        lines["reservoir"] = kept[values["reservoir"]]
+    if "centres" in values:
+        cut = "the batch's sample, sampled edges only" if values["source"] == "batch" else "the store, all edges"
+        count = "b1 + b2, centres on top" if values["centres"] == "on_top" else "1 + b1 + b2"
+        lines["subgraphs"] = f"cut out of {cut}; as many as M holds at {count} nodes each"
+    if "distil" in values:
+        classes = {"absent": "that are absent from the batch", "known": "that it knows"}
+        lines["distillation"] = f"of the teacher's classes {classes[values['distil']]}"
+    if "init" in values:
+        lines["initial weights"] = {"glorot": "Glorot uniform", "kaiming": "Kaiming normal"}[values["init"]]
+    if values.get("sgc_degrees") == "block":
+        lines["degrees"] = "those of each hop's block, without self-loops"
+    if values.get("self_counts"):
+        lines["node itself"] = "one of the sampled nodes that are averaged"
+    if "power" in values:
+        outputs = "mean" if values["average_outputs"] else "sum"
+        lines["importance"] = f"{outputs} of squared outputs, gradient to the power {values['power']}"
+    return lines
 
 
 def _prequential(config: RunConfig) -> str:
@@ -63,11 +105,23 @@ def _prequential(config: RunConfig) -> str:
 
 def _aggregation(strategy: Strategy) -> str:
     values, sampling = strategy.hyperparameters(), strategy.sampling
+    if values.get("backbone", GCN_NAME) != GCN_NAME:
+        weights = f"edges weighted ({sampling.norm})" if sampling.norm != "sum" else "edges not weighted"
+        return f"that of the network; {weights}, features raw"
     if not values.get("view"):
         return f"{sampling.norm} (self included), degrees {sampling.degrees}, features raw"
     narrowed = f"; rows wider than {values['project']} projected first" if values["project"] else ""
     scaled = "standardised with running statistics" if values.get("standardise") else "raw"
     return f"{values['view']} side by side, means without the node itself, features {scaled}{narrowed}"
+
+
+def _network(strategy: Strategy) -> str:
+    values = strategy.hyperparameters()
+    if "backbone" not in values:
+        return "the method's own"
+    shape = f"{values['layers']} layers, {values['hidden']} hidden units"
+    options = [key for key in ("bias", "dropout", "residual", "layer_norm") if values[key]]
+    return f"{title_of_backbone(values['backbone'])}, {shape}" + (f", with {', '.join(options)}" if options else "")
 
 
 def _labels(config: RunConfig, stream: Stream) -> str:
@@ -119,6 +173,6 @@ def _notes(config: RunConfig, stream: Stream, strategy: Strategy) -> list[str]:
         notes.append(
             f"offline bound: up to {epochs} epochs on all nodes that have arrived, early stopping on validation AP"
         )
-    if config.stream.kind == "time" and stream.graph.time is None:
-        notes.append("the dataset has no times: nodes arrive in the order of its rows")
+    if config.stream.kind == "order":
+        notes.append("nodes arrive in the order of the dataset's rows, which is no time")
     return notes

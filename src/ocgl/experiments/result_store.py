@@ -16,9 +16,9 @@ from ocgl.experiments.consistency import contradictions_of_curve
 from ocgl.experiments.pack import CURVES as PACKED_CURVES
 from ocgl.experiments.pack import RESULTS as PACKED
 from ocgl.experiments.pack import SAFE_ID, Pack
-from ocgl.experiments.parquet import parquet_bytes, read_parquet
 from ocgl.experiments.parsing import parse_result
 from ocgl.experiments.results import AnyResult, RunResult
+from ocgl.parquet import parquet_bytes, read_parquet
 from ocgl.types import Json
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 RESULT, CURVES = "result.json", "anytime.parquet"
 COLUMNS = (
     "id", "dataset", "stream", "strategy", "profile", "setting", "buffer", "seed", "AAP", "AP", "AF", "AF_T",
-    "AAP_kind", "AAP_low", "AAP_high", "checksum",
+    "AAP_kind", "AAP_low", "AAP_high", "checksum", "selection",
 )  # fmt: skip
 Stamp = tuple[tuple[int, int], ...] | None
 
@@ -238,9 +238,11 @@ def read_curves(folder: Path, values: Json) -> "pl.DataFrame":
 def _row(run: RunResult) -> Json:
     low, high = run.AAP_interval or (None, None)
     kind = None if run.AAP is None else "estimate" if run.estimated else "exact"
-    values: Json = {name: getattr(run, name) for name in COLUMNS if name != "checksum" and not name.startswith("AAP_")}
+    own = [name for name in COLUMNS if name not in ("checksum", "selection") and not name.startswith("AAP_")]
+    values: Json = {name: getattr(run, name) for name in own}
+    tied = None if run.selection is None else "tied" if run.selection.tied else "selected"
     more = {"AAP_kind": kind, "AAP_low": low, "AAP_high": high}
-    return values | more | {"checksum": "checked" if run.checked else "unchecked"}
+    return values | more | {"checksum": "checked" if run.checked else "unchecked", "selection": tied}
 
 
 def revision() -> str | None:

@@ -1,7 +1,7 @@
 """Typed results: what a run, a tuning trial and a choice of hyperparameters say of themselves.
 
-`schema_version` 2 is written, with a checksum; version 1 (results without that key) is read. A result without a
-checksum is read too and is called unchecked.
+`schema_version` 3 is written, with a checksum; versions 1 (results without that key) and 2 are read. A result without
+a checksum is read too and is called unchecked.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from ocgl.experiments.config import RunConfig, buffer_nodes
 from ocgl.graph import Cost
 from ocgl.types import Json
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 Score = float | None
 """A score in percent; None where it is undefined, or where the method has none."""
 
@@ -69,10 +69,14 @@ class Selection(_Model):
         configurations: size of the grid.
         trials: trials that were run.
         tasks: tasks that the trials saw; None for an offline bound, which is selected on all validation nodes.
-        score: validation AP of the selected configuration; None if all diverged.
+        score: validation AP of the selected configuration, the mean over the seeds; None if all diverged.
         buffer: buffer size at which it was selected.
         halving: whether configurations were dropped early.
         grid: name of the grid, None for the method's own.
+        seeds: seeds that it was selected with; with several, in two stages.
+        error: standard error of the score; None with one seed.
+        ties: number of other configurations within one standard error of the best.
+        tied: whether this is one of the tied configurations, and not the selected one.
     """
 
     configurations: int
@@ -82,6 +86,26 @@ class Selection(_Model):
     buffer: str
     halving: bool = False
     grid: str | None = None
+    seeds: int = 1
+    error: Score = None
+    ties: int = 0
+    tied: bool = False
+
+    def sentence(self) -> str:
+        """Return how the configuration was selected, in words.
+
+        >>> Selection(configurations=24, trials=24, tasks=2, score=95.0, buffer="4%").sentence()
+        '24 configurations on the first 2 tasks, by validation AP'
+        """
+        where = "on the whole stream" if self.tasks is None else f"on the first {self.tasks} tasks"
+        how = f"{self.configurations} configurations {where}, by validation AP"
+        if self.grid is not None:
+            how += f"; {self.grid} grid"
+        if self.halving:
+            how += "; weak ones dropped early (successive halving)"
+        if self.seeds > 1:
+            how += f": all with seed 0, the best quarter (at least 6) with {self.seeds} seeds"
+        return how + ("; tied with the selected one" if self.tied else "")
 
 
 class Origin(_Model):
@@ -196,20 +220,45 @@ class RunResult(_Result):
 
 
 class TrialResult(_Result):
-    """One tuning trial: a configuration over a part (`share`) of the prefix. A diverged one has no score."""
+    """One tuning trial: a configuration over a part (`share`) of the prefix. A diverged one has no score.
+
+    `seconds` is the processor time that it took; None where that was not measured yet.
+    """
 
     kind: Literal["trial"] = "trial"
     score: Score
     share: float = 1.0
+    seconds: float | None = None
+
+
+class TriedConfiguration(_Model):
+    """What the trials of one configuration gave.
+
+    Attributes:
+        configuration: the configuration.
+        scores: score of each seed, seed 0 first; None where it diverged.
+        mean: mean over the seeds; None if one diverged.
+        error: standard error of the mean; None with one seed.
+        share: share of the prefix that the trials were run over.
+        tied: whether it is within one standard error of the selected one.
+    """
+
+    configuration: Json
+    scores: tuple[Score, ...]
+    mean: Score
+    error: Score = None
+    share: float = 1.0
+    tied: bool = False
 
 
 class ChoiceResult(_Result):
-    """The configuration selected for a method, with the score of every configuration and the share it was run over."""
+    """The configuration selected for a method, the tied ones that were run too, and what all trials gave."""
 
     kind: Literal["choice"] = "choice"
     settings: Json
+    ties: list[Json] = Field(default_factory=list)
     selection: Selection
-    table: list[tuple[Json, Score, float]]
+    table: list[TriedConfiguration]
 
 
 AnyResult = RunResult | TrialResult | ChoiceResult
@@ -226,9 +275,13 @@ UNCOMPARED = frozenset(
 def differences(first: RunResult, second: RunResult) -> dict[str, tuple[Any, Any]]:
     """Return the scores, costs and options in which two runs differ, to the bit, each with both values.
 
-    A figure that one of them has not measured (prequential accuracy of an older result) is not compared.
+    A figure that one of them has not measured (prequential accuracy of an older result) is not compared, nor is a
+    hyperparameter that did not exist yet when one of them was computed.
     """
     pair = [result.model_dump(exclude=set(UNCOMPARED)) for result in (first, second)]
+    known = pair[0]["hyperparameters"].keys() & pair[1]["hyperparameters"].keys()
+    for dumped in pair:
+        dumped["hyperparameters"] = {name: dumped["hyperparameters"][name] for name in known}
     labels = [dumped["evaluation"].pop("prequential_labels") for dumped in pair]
     if None in [dumped["prequential"] for dumped in pair] or (None not in labels and labels[0] != labels[1]):
         for dumped in pair:
@@ -246,13 +299,13 @@ def same_code(results: Iterable[RunResult], current: Json) -> list[RunResult]:
 
     Args:
         results: runs of any methods.
-        current: the current code of each strategy, by its name.
+        current: the current code of each method, by its name (`RunConfig.method`).
     """
     groups: dict[tuple[str, ...], dict[str | None, list[RunResult]]] = {}
     for run in results:
-        group: tuple[str, ...] = (run.dataset, run.stream, run.profile, run.strategy, run.setting, run.buffer)
+        group: tuple[str, ...] = (run.dataset, run.stream, run.profile, run.config.method, run.setting, run.buffer)
         groups.setdefault(group, {}).setdefault(run.code, []).append(run)
     found: list[RunResult] = []
-    for (_, _, _, strategy, *_), by_code in groups.items():
-        found += by_code.get(current.get(strategy)) or max(by_code.values(), key=len)
+    for (_, _, _, method, *_), by_code in groups.items():
+        found += by_code.get(current.get(method)) or max(by_code.values(), key=len)
     return found

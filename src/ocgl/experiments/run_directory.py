@@ -11,15 +11,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ocgl import files
 from ocgl.checked import parse_json, read_bytes, read_sealed, sealed, sha256_of
-from ocgl.code import code_files, is_file_spec
+from ocgl.code import code_files
 from ocgl.errors import ConfigError, DamagedFileError, ResultError, ResumeError, StateError, UntrustedError
 from ocgl.experiments.config import RunConfig
 from ocgl.experiments.consistency import contradictions_of_curve
 from ocgl.experiments.experiment import Callback, Experiment, Progress
-from ocgl.experiments.parquet import parquet_bytes
 from ocgl.experiments.parsing import parse_run
 from ocgl.experiments.result_store import CURVES, RESULT, read_curves
 from ocgl.experiments.results import RunResult
+from ocgl.parquet import parquet_bytes
 from ocgl.state import State
 from ocgl.validation import explained
 
@@ -89,10 +89,10 @@ class RunDirectory:
         except (ValidationError, ConfigError) as error:
             text = explained(error) if isinstance(error, ValidationError) else error
             raise DamagedFileError(path, f"it describes no run: {text}") from error
-        strategy = found.config.strategy
-        if is_file_spec(strategy) and not trust:
-            file = strategy.rpartition(":")[0]
-            raise UntrustedError(f"{self.folder} would execute the file {file}; if you trust it, add --trust")
+        for spec in (found.config.strategy, found.config.network or ""):
+            if ":" in spec and not trust:
+                file = spec.rpartition(":")[0]
+                raise UntrustedError(f"{self.folder} would execute the file {file}; if you trust it, add --trust")
         return found
 
     @property
@@ -170,7 +170,7 @@ def describe(experiment: Experiment, storage: str) -> RunDescription:
     """Return what a run is."""
     strategy = experiment.strategy
     try:
-        code = code_files(experiment.config.strategy)
+        code = code_files(experiment.config.strategy, experiment.config.network)
     except (ConfigError, OSError):  # a class of no file can be run, but not found again
         code = {}
     return RunDescription(

@@ -48,9 +48,9 @@ def evaluate(
     Args:
         strategy: name, `path/to/file.py:Class`, or a strategy object.
         data: dataset name or path, a graph, or a prepared stream.
-        stream: kind of stream: `class` (default), `time`, `domain`, `task`, `blurry` or `iid`. Not for a prepared
-            stream.
-        profile: `paper` (default) or `textbook`. Not for a strategy object.
+        stream: kind of stream: `class` (default), `time`, `order`, `domain`, `task`, `blurry` or `iid`. Not for a
+            prepared stream.
+        profile: `paper` (default), `textbook` or `first-reading`. Not for a strategy object.
         seed: seed of everything but the stream (default 0). Not for a strategy object, which has its own.
         every: evaluate after every K-th batch.
         out: folder for config, checkpoints, curves and result.

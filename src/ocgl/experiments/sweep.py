@@ -7,21 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ocgl.code import code_name
 from ocgl.errors import UnknownNameError
-from ocgl.experiments.config import RunConfig, configure, defaults_of
+from ocgl.experiments.config import TUNE_SEEDS, RunConfig, configure, defaults_of
 from ocgl.experiments.failures import keep_failure
 from ocgl.experiments.identity import digest_of
 from ocgl.experiments.result_store import ResultStore
-from ocgl.experiments.results import ChoiceResult, RunResult, Selection, TrialResult, same_code
+from ocgl.experiments.results import ChoiceResult, RunResult, Selection, TrialResult, TriedConfiguration, same_code
+from ocgl.experiments.selection import MOST_TIES, Selector, Tried, Wanted
 from ocgl.experiments.trials import for_tuning, name_of, shared, stamped, trial
-from ocgl.experiments.tuning import (
-    GRIDS,
-    Configuration,
-    Selector,
-    configurations,
-    tune_tasks,
-)
+from ocgl.experiments.tuning import GRIDS, configurations, tune_tasks
 from ocgl.files import make_folder, remove_leftovers
 from ocgl.strategies import find
 from ocgl.strategies._core.registry import keys
@@ -58,6 +52,7 @@ class GroupStatus:
     configuration: Json = field(default_factory=dict)
     seeds: int = 0
     runs: list[RunResult] = field(default_factory=list)
+    tied_runs: list[RunResult] = field(default_factory=list)
 
 
 @dataclass
@@ -82,7 +77,7 @@ class Sweep:
         out: folder of the results.
         stream: kind of stream.
         settings: `main` and ablations.
-        profile: `paper` or `textbook`.
+        profile: `paper`, `textbook` or `first-reading`.
         seeds: runs of each chosen configuration.
         buffers: buffer sizes; the dataset's own if empty.
         eval_every: evaluate runs after every K-th batch.
@@ -90,7 +85,9 @@ class Sweep:
         data_root: folder of the datasets.
         select_at: use for every buffer size the configuration selected with this one.
         halving: drop hopeless configurations after a part of the prefix.
-        grids: `paper`, or `coarse` for a quick overview.
+        grids: `paper`, `half` (every second value), or `coarse` for a quick overview.
+        tune_seeds: seeds to select configurations with, in two stages if more than one; None for the profile's own.
+        ties: most configurations tied with the selected one that are run on the whole stream as well.
     """
 
     dataset: str
@@ -107,6 +104,13 @@ class Sweep:
     select_at: str | None = None
     halving: bool = False
     grids: str = "paper"
+    tune_seeds: int | None = None
+    ties: int = MOST_TIES
+
+    @property
+    def seeds_of_tuning(self) -> int:
+        """Seeds that configurations are selected with."""
+        return TUNE_SEEDS.get(self.profile, 1) if self.tune_seeds is None else self.tune_seeds
 
     def groups(self) -> list[Group]:
         """List what is tuned separately; a setting that a method does not have is left out."""
@@ -131,6 +135,10 @@ class Sweep:
         values = {"eval_every": self.eval_every} | values
         return configure(self.dataset, group.strategy, self.stream, self.profile, seed, values)
 
+    def tuned_as(self, group: Group) -> Group:
+        """Return the group whose trials select the configuration of a group: with the buffer of `select_at`, if any."""
+        return group if self.select_at is None else replace(group, buffer=self.select_at)
+
     def grid(self, group: Group) -> list[Json]:
         """List the configurations of a group, in the order in which ties are broken; what is set is not searched."""
         if self.grids not in GRIDS:
@@ -146,31 +154,31 @@ class _SweepRunner:
         self.sweep, self.pool, self.watch, self.until = sweep, pool, watch, until
         self.results = ResultStore(sweep.out)
         self.status = SweepStatus()
-        self.open: dict[Future[str], tuple[Group, Configuration | None]] = {}
+        self.open: dict[Future[str], tuple[Group, Wanted | Json]] = {}
         self.selectors: dict[Group, Selector] = {}
+        self.tied: list[tuple[Group, RunConfig, Json, Selection]] = []
 
     def begin(self) -> None:
         groups = sorted(self.sweep.groups(), key=lambda group: not find(group.strategy).offline)  # the longest first
         for group in groups:
             selector = self.selectors[group] = Selector(
-                find(group.strategy), self.sweep.grid(group), self.sweep.halving
+                find(group.strategy), self.sweep.grid(group), self.sweep.halving, self.sweep.seeds_of_tuning
             )
             self.status.groups[group] = GroupStatus(selector.planned, seeds=self.sweep.seeds)
             self.status.planned += selector.planned + self.sweep.seeds
-            self._try_all(group)
+            self._try(group, selector.begin())
 
-    def _try_all(self, group: Group) -> None:
-        selector = self.selectors[group]
-        at = group if self.sweep.select_at is None else replace(group, buffer=self.sweep.select_at)
-        for configuration in selector.left:
-            config = for_tuning(self.sweep.config(at, dict(configuration)))
-            self._submit(group, config, configuration, selector.rungs[0])
+    def _try(self, group: Group, trials: list[Wanted]) -> None:
+        at = self.sweep.tuned_as(group)
+        for wanted in trials:
+            config = for_tuning(self.sweep.config(at, dict(wanted.configuration), wanted.seed))
+            self._submit(group, config, wanted, wanted.share)
 
     def _submit(
         self,
         group: Group,
         config: RunConfig,
-        configuration: Configuration | None,
+        what: Wanted | Json,
         share: float | None,
         selection: Selection | None = None,
     ) -> None:
@@ -181,66 +189,100 @@ class _SweepRunner:
             job.set_result(name)
         else:
             job = self.pool.submit(trial, config, group.setting, share, selection, self.sweep.out, self.sweep.data_root)
-        self.open[job] = (group, configuration)
+        self.open[job] = (group, what)
 
     def follow(self) -> None:
-        while self.open and time.monotonic() < self.until:
+        while (self.open or self.tied) and time.monotonic() < self.until:
+            if not self.open:  # tied configurations come last: the table is complete without them
+                for group, config, configuration, how in self.tied:
+                    self._submit(group, config, configuration, None, how)
+                self.tied.clear()
             ready, _ = wait(self.open, timeout=1.0, return_when=FIRST_COMPLETED)
             for job in ready:
                 self._finished(job, *self.open.pop(job))
             self.status.running = sum(job.running() for job in self.open)
             self.watch(self.status)
 
-    def _finished(self, job: Future[str], group: Group, configuration: Configuration | None) -> None:
+    def _finished(self, job: Future[str], group: Group, what: Wanted | Json) -> None:
         error = job.exception()
         if error is not None:
             where = f"{group.strategy} ({group.setting}, {group.buffer})"
-            self.status.failed.append(keep_failure(self.sweep.out, where, configuration, error))
+            tried = what.configuration if isinstance(what, Wanted) else tuple(what.items())
+            self.status.failed.append(keep_failure(self.sweep.out, where, tried, error))
             return
         result, status = self.results.get(job.result()), self.status.groups[group]
         self.status.done += 1
         if isinstance(result, RunResult):
-            status.runs.append(result)
-        elif isinstance(result, TrialResult) and configuration is not None:
-            self._tried(group, configuration, result, status)
+            (status.runs if what == status.configuration else status.tied_runs).append(result)
+        elif isinstance(result, TrialResult) and isinstance(what, Wanted):
+            self._tried(group, what, result, status)
 
-    def _tried(self, group: Group, configuration: Configuration, result: TrialResult, status: GroupStatus) -> None:
+    def _tried(self, group: Group, wanted: Wanted, result: TrialResult, status: GroupStatus) -> None:
         value = float("-inf") if result.score is None else result.score
         status.tried += 1
         selector = self.selectors[group]
-        if value > status.best and selector.rungs[0] == 1.0:
-            status.best, status.configuration = value, dict(configuration)
-        if selector.take(configuration, value, result.id):
-            if selector.climb():
-                self._try_all(group)
-            else:
-                self._choose(group, selector)
+        further = selector.take(wanted, value, result.id)
+        if value > status.best and wanted.share == 1.0 and wanted.seed == 0:
+            status.best, status.configuration = value, dict(wanted.configuration)
+        self._try(group, further)
+        if selector.done:
+            self._choose(group, selector, status)
 
-    def _choose(self, group: Group, selector: Selector) -> None:
-        configuration, value = selector.chosen()
+    def _choose(self, group: Group, selector: Selector, status: GroupStatus) -> None:
+        chosen, tied = selector.chosen(), selector.tied()
         selection = Selection(
             configurations=len(selector.grid),
             trials=len(selector.names),
             tasks=self._tuned_on(group),
-            score=value if value > float("-inf") else None,
+            score=_finite(chosen.mean),
             buffer=self.sweep.select_at or group.buffer,
             halving=self.sweep.halving,
             grid=None if self.sweep.grids == "paper" else self.sweep.grids,
+            seeds=self.sweep.seeds_of_tuning,
+            error=chosen.error,
+            ties=len(tied),
         )
-        config = self.sweep.config(group, configuration)
+        run_too = tied[: self.sweep.ties]
+        config = self.sweep.config(group, chosen.configuration)
         name = digest_of([config.model_dump(mode="json"), selection.model_dump(), sorted(selector.names)])
         if name not in self.results:
-            table = [(c, v if v > float("-inf") else None, share) for c, v, share in selector.table()]
-            stamp = stamped(name, group.setting, config)
-            self.results.put(ChoiceResult(**stamp, settings=configuration, selection=selection, table=table))
-        for seed in range(self.sweep.seeds):
-            self._submit(group, self.sweep.config(group, configuration, seed), None, None, selection)
+            stamp = stamped(name, group.setting, config) | {"settings": chosen.configuration, "selection": selection}
+            others = [each.configuration for each in run_too]
+            near = [each.configuration for each in (chosen, *tied)]
+            table = [_row(each, each.configuration in near) for each in selector.table()]
+            self.results.put(ChoiceResult(**stamp, ties=others, table=table))
+        status.best, status.configuration = chosen.mean, chosen.configuration
+        self.status.planned += len(run_too) * self.sweep.seeds
+        for each in (chosen, *run_too):
+            scored = {"score": _finite(each.mean), "error": each.error, "tied": each is not chosen}
+            how = selection.model_copy(update=scored)
+            for seed in range(self.sweep.seeds):
+                config = self.sweep.config(group, each.configuration, seed)
+                if each is chosen:
+                    self._submit(group, config, each.configuration, None, how)
+                else:
+                    self.tied.append((group, config, each.configuration, how))
 
     def _tuned_on(self, group: Group) -> int | None:
         """Return how many tasks the trials saw; an offline bound is selected on the validation nodes of all."""
         if find(group.strategy).offline:
             return None
         return tune_tasks(shared(self.sweep.config(group, {}), self.sweep.data_root).tasks)
+
+
+def _finite(value: float) -> float | None:
+    return value if value > float("-inf") else None
+
+
+def _row(tried: Tried, tied: bool) -> TriedConfiguration:
+    return TriedConfiguration(
+        configuration=tried.configuration,
+        scores=tuple(map(_finite, tried.scores)),
+        mean=_finite(tried.mean),
+        error=tried.error,
+        share=tried.share,
+        tied=tied,
+    )
 
 
 def run_sweep(
@@ -277,14 +319,15 @@ def finished(sweep: Sweep, store: ResultStore | None = None) -> list[RunResult]:
         if (run.strategy, run.setting, run.buffer) in wanted
         and (run.dataset, run.stream, run.profile) == (sweep.dataset, sweep.stream, sweep.profile)
         and run.seed < sweep.seeds
+        and not (run.selection is not None and run.selection.tied)
         and _is_of(run, wanted[run.strategy, run.setting, run.buffer])
     ]
-    return same_code(runs, {name: code_name(name) for name in sweep.strategies})
+    return same_code(runs, {c.method: c.code for c in wanted.values()})
 
 
 def _is_of(run: RunResult, config: RunConfig) -> bool:
     """Return whether a run has the options of a sweep; what is selected, and the seed, may differ."""
     given, wanted = run.config.model_dump(mode="json"), config.model_dump(mode="json")
     chosen, fixed = given.pop("hyperparameters"), wanted.pop("hyperparameters")
-    same = all(chosen.get(key) == value for key, value in fixed.items())
+    same = run.config.method == config.method and all(chosen.get(key) == value for key, value in fixed.items())
     return same and given | {"seed": 0} == wanted | {"seed": 0}

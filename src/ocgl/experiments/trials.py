@@ -1,9 +1,9 @@
 """One trial over a part of the tuning prefix, or one whole run, by its name: computed once and kept."""
 
+import time
 from functools import lru_cache
 from pathlib import Path
 
-from ocgl.code import code_name
 from ocgl.datasets import load_dataset
 from ocgl.experiments.config import RunConfig
 from ocgl.experiments.identity import run_id
@@ -50,7 +50,7 @@ def name_of(config: RunConfig, share: float | None, data_root: Path | None) -> s
 def stamped(name: str, setting: str, config: RunConfig) -> Json:
     """Return what every stored result says of itself."""
     stamp = {"id": name, "setting": setting, "buffer": config.buffer, "revision": revision()}
-    return stamp | {"code": code_name(config.strategy), "config": config}
+    return stamp | {"code": config.code, "config": config}
 
 
 def trial(
@@ -67,13 +67,17 @@ def trial(
     if name in results:
         return name
     if share is not None:
+        begin = time.process_time()
         value = tuning_score(config, data_root, share)
         finite = value if value > float("-inf") else None
-        results.put(TrialResult(**stamped(name, setting, config), score=finite, share=share))
+        found: Json = {"score": finite, "share": share, "seconds": time.process_time() - begin}
+        results.put(TrialResult(**stamped(name, setting, config) | found))
     else:
         experiment = make_experiment(config, shared(config, data_root))
-        result = experiment.finish().model_copy(update=stamped(name, setting, config) | {"selection": selection})
-        results.put(result, curves_of(experiment))
+        result = experiment.finish()
+        how = {} if selection is None else {"selection": selection.sentence()}
+        more = {"selection": selection, "protocol": result.protocol | how}
+        results.put(result.model_copy(update=stamped(name, setting, config) | more), curves_of(experiment))
     return name
 
 

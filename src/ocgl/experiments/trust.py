@@ -3,7 +3,6 @@
 import zipfile
 from pathlib import Path
 
-from ocgl.code import is_file_spec
 from ocgl.datasets import fetch, paths, sbm
 from ocgl.datasets.registry import SPECS
 from ocgl.errors import ConfigError, UntrustedError
@@ -24,8 +23,9 @@ def needs_trust(config: RunConfig, data_root: Path | None = None) -> str | None:
         config: the config of a stored result.
         data_root: folder of the datasets.
     """
-    if is_file_spec(config.strategy):
-        return f"would execute {config.strategy.rpartition(':')[0]}"
+    for executed in (config.strategy, config.network or ""):
+        if ":" in executed:
+            return f"would execute {executed.rpartition(':')[0]}"
     dataset = config.dataset
     if dataset in SPECS:
         spec = SPECS[dataset]

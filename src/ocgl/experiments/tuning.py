@@ -7,7 +7,6 @@ from typing import Any
 
 from ocgl.experiments.config import RunConfig
 from ocgl.experiments.experiment import Experiment
-from ocgl.strategies import Strategy
 from ocgl.streams import Stream
 from ocgl.types import Json
 
@@ -62,11 +61,6 @@ def best_third(scores: Mapping[Configuration, float]) -> list[Configuration]:
     return [name for name in scores if name in ranked]
 
 
-def best(scores: Sequence[tuple[Json, float]]) -> tuple[Json, float]:
-    """Return the best configuration with its score; among equals the first."""
-    return max(scores, key=lambda pair: pair[1])
-
-
 def coarse(grid: Grid) -> Grid:
     """Thin a search space out: two learning rates, every number of passes, the middle value of the rest.
 
@@ -77,59 +71,15 @@ def coarse(grid: Grid) -> Grid:
     return {k: v[: whole[k]] if k in whole else (v[len(v) // 2],) for k, v in grid.items()}
 
 
-GRIDS: dict[str, Callable[[Grid], Grid]] = {"paper": lambda grid: grid, "coarse": coarse}
-"""Search spaces by name: as in the paper, or thinned out."""
+def half(grid: Grid) -> Grid:
+    """Thin a search space out: every learning rate, passes and memory proportion, every second value of the rest.
 
-
-class Selector:
-    """Selects one configuration: all run over the whole prefix, or, with halving, ever fewer over more of it.
-
-    Args:
-        kind: class of the strategy.
-        grid: the configurations, in the order in which ties are broken.
-        halving: drop two thirds of the configurations after a part of the prefix. An offline bound has no prefix.
+    >>> half({"lr": (1e-2, 1e-3), "passes": (1, 5), "temperature": (0.2, 2.0, 20.0)})
+    {'lr': (0.01, 0.001), 'passes': (1, 5), 'temperature': (0.2, 20.0)}
     """
+    whole = ("lr", "passes", "memory_proportion")
+    return {k: v if k in whole else v[::2] for k, v in grid.items()}
 
-    def __init__(self, kind: type[Strategy], grid: list[Json], halving: bool) -> None:
-        self.kind = kind
-        self.grid = grid
-        self.left = list(dict.fromkeys(map(self._canonical, self.grid)))
-        self.rungs = list(RUNGS) if halving and not self.kind.offline else [1.0]
-        self.scores: dict[Configuration, float] = {}
-        self.names: list[str] = []
-        self.reached: dict[Configuration, tuple[float, float]] = {}
 
-    def _canonical(self, configuration: Json) -> Configuration:
-        return tuple(self.kind.canonical_config(configuration).items())
-
-    @property
-    def planned(self) -> int:
-        """Number of trials in all."""
-        total, count = 0, len(self.left)
-        for _ in self.rungs:
-            total, count = total + count, -(-count // 3)
-        return total
-
-    def take(self, configuration: Configuration, value: float, name: str) -> bool:
-        """Record a score; return whether it was the last that this rung waited for."""
-        self.scores[configuration] = value
-        self.reached[configuration] = (self.rungs[0], value)
-        self.names.append(name)
-        return len(self.scores) == len(self.left)
-
-    def climb(self) -> bool:
-        """Go to the next rung with the best third, if there is one."""
-        if len(self.rungs) == 1:
-            return False
-        in_order = {configuration: self.scores[configuration] for configuration in self.left}
-        self.rungs, self.left, self.scores = self.rungs[1:], best_third(in_order), {}
-        return True
-
-    def table(self) -> list[tuple[Json, float, float]]:
-        """List every configuration of the grid with its score and the share of the prefix it was run over."""
-        rows = [(configuration, *self.reached[self._canonical(configuration)]) for configuration in self.grid]
-        return [(configuration, value, share) for configuration, share, value in rows]
-
-    def chosen(self) -> tuple[Json, float]:
-        """Return the best configuration of those run over the whole prefix, with its score."""
-        return best([(configuration, value) for configuration, value, share in self.table() if share == 1.0])
+GRIDS: dict[str, Callable[[Grid], Grid]] = {"paper": lambda grid: grid, "half": half, "coarse": coarse}
+"""Search spaces by name: as in the paper, or thinned out."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from ocgl.code import code_name
 from ocgl.experiments.config import RunConfig
 from ocgl.experiments.identity import canonical
 from ocgl.experiments.result_store import ResultStore
@@ -147,15 +146,16 @@ def share_of(result: Checked) -> float | None:
 def _groups(store: ResultStore, current: bool) -> dict[tuple[bool | str, ...], list[Checked]]:
     """Group the runs and trials; those of other code that the present code has computed again are left out."""
     found = [result for result in store if isinstance(result, RunResult | TrialResult)]
-    codes = {name: code_name(name) for name in {result.config.strategy for result in found}}
-    present = {_key(result) for result in found if result.code == codes[result.config.strategy]}
+    configs = {result.config.method: result.config for result in found}
+    codes = {method: config.code for method, config in configs.items()}
+    present = {_key(result) for result in found if result.code == codes[result.config.method]}
     groups: dict[tuple[bool | str, ...], list[Checked]] = {}
     for result in found:
         config = result.config
-        is_current = result.code is not None and result.code == codes[config.strategy]
+        is_current = result.code is not None and result.code == codes[result.config.method]
         if (is_current and not current) or (not is_current and _key(result) in present):
             continue
-        where = (config.dataset, config.stream.kind, config.profile, config.strategy)
+        where = (config.dataset, config.stream.kind, config.profile, config.method)
         group = (is_current, result.kind, *where, result.setting, result.buffer, str(result.code))
         groups.setdefault(group, []).append(result)
     return groups

@@ -1,122 +1,33 @@
-"""Append-only undirected adjacency: one contiguous row of neighbours per node, in a shared pool.
+"""Undirected adjacency: one contiguous row of neighbours per node, sorted by arrival, in a shared pool.
 
 A full row moves to a row of the next size class (4, 6, 8, 12, 16, ...), and its old space goes to a free list of its
-class. Adding an edge is amortised O(1), and nothing is ever rebuilt. Rows stay sorted by arrival.
+class. Nothing is ever rebuilt. With d the degree of a node:
+
+- An edge that comes with its later node is added at the end of both rows: amortised O(1).
+- A later edge is put in its place: up to d entries of 4 bytes move.
+- Removing an edge searches it (log d) and moves up to d entries; a row keeps its room.
+- Removing a node does that in the row of each of its neighbours, and frees its own row.
+
+Every change of a row raises its version.
 """
 
 from pathlib import Path
 
 import numpy as np
 
+from ocgl.graph._kernels.rows import (
+    CAPACITIES,
+    CLASSES,
+    NONE,
+    TOTALS,
+    are_adjacent,
+    insert,
+    raise_versions,
+    take_out_edges,
+    take_out_nodes,
+)
 from ocgl.graph.growable import Growable
-from ocgl.kernels import inlined, kernel
-from ocgl.types import AnyArray, IntArray, PositionArray
-
-_CLASSES = 60
-_NONE = 255  # size class of a node without a row
-
-
-@inlined
-def capacity(size_class: int) -> int:
-    """Return the row length of a size class: 4, 6, 8, 12, 16, 24, ..."""
-    base = 4 << (size_class >> 1)
-    return base + (base >> 1) * (size_class & 1)
-
-
-_CAPACITIES = np.array([(4 << (c >> 1)) + (2 << (c >> 1)) * (c & 1) for c in range(_CLASSES)], np.int64)
-_TOTALS = np.concatenate([[0], np.cumsum(_CAPACITIES)])
-"""Row length of each size class, and the sum of the first ones."""
-
-
-@inlined
-def _allocate(pool: PositionArray, free: IntArray, size_class: int) -> np.int64:
-    """Allocate a row of this class and return its start, or -1 if the pool is full.
-
-    Each free list is linked through the first two entries of its rows; `free[_CLASSES]` is the end of the used pool.
-    """
-    start: np.int64 = free[size_class]
-    if start >= 0:
-        free[size_class] = np.int64(pool[start]) | (np.int64(pool[start + 1]) << 31)
-        if free[size_class] == (1 << 62) - 1:
-            free[size_class] = -1
-        return start
-    start = free[_CLASSES]
-    if start + capacity(size_class) > len(pool):
-        return np.int64(-1)
-    free[_CLASSES] = start + capacity(size_class)
-    return start
-
-
-@inlined
-def _release(pool: PositionArray, free: IntArray, size_class: int, start: int) -> None:
-    """Add a row to the free list of its class."""
-    following = free[size_class] if free[size_class] >= 0 else (1 << 62) - 1
-    pool[start] = following & 0x7FFFFFFF
-    pool[start + 1] = following >> 31
-    free[size_class] = start
-
-
-@inlined
-def _append(
-    heads: IntArray,
-    size_class: AnyArray,
-    pool: PositionArray,
-    free: IntArray,
-    node: int,
-    neighbor: int,
-    expected: int,
-) -> bool:
-    """Append a neighbour to a node's row; return False, with nothing changed, if the pool is full.
-
-    A row that moves gets at least `expected` entries.
-    """
-    used = heads[node, 1]
-    row_class = size_class[node]
-    if row_class == 255 or used == capacity(row_class):
-        wanted = 0 if row_class == 255 else row_class + 1
-        while capacity(wanted) < expected:
-            wanted += 1
-        row = _allocate(pool, free, wanted)
-        if row < 0:
-            return False
-        if row_class != 255:
-            old = heads[node, 0]
-            for i in range(used):
-                pool[row + i] = pool[old + i]
-            _release(pool, free, row_class, old)
-        heads[node, 0] = row
-        size_class[node] = wanted
-    pool[heads[node, 0] + used] = neighbor
-    heads[node, 1] = used + 1
-    return True
-
-
-@kernel
-def _insert(
-    heads: IntArray,
-    size_class: AnyArray,
-    pool: PositionArray,
-    free: IntArray,
-    later: PositionArray,
-    earlier: PositionArray,
-    done: int,
-) -> int:
-    """Add the half edges from `done` on, and return the index of the first that did not fit.
-
-    Half edge 2i is later[i] -> earlier[i], half edge 2i + 1 its reverse.
-    """
-    for half in range(done, 2 * len(later)):
-        i = half >> 1
-        if half & 1:
-            fits = _append(heads, size_class, pool, free, earlier[i], later[i], 0)
-        else:
-            run = i
-            while size_class[later[i]] == 255 and run < len(later) and later[run] == later[i]:
-                run += 1
-            fits = _append(heads, size_class, pool, free, later[i], earlier[i], run - i)
-        if not fits:
-            return half
-    return 2 * len(later)
+from ocgl.types import BoolArray, IntArray, PositionArray
 
 
 def in_order(later: PositionArray, earlier: PositionArray) -> tuple[PositionArray, PositionArray]:
@@ -126,7 +37,7 @@ def in_order(later: PositionArray, earlier: PositionArray) -> tuple[PositionArra
 
 
 class Adjacency:
-    """Neighbours of each node, in order of arrival.
+    """Neighbours of each node, sorted by arrival.
 
     Args:
         folder: where to store the pool in a memory-mapped file; None for memory.
@@ -141,9 +52,10 @@ class Adjacency:
     def __init__(self, folder: Path | None = None) -> None:
         self._heads = Growable(np.int64, 2)  # row start and degree together: one cache miss for both
         self._class = Growable(np.uint8)
+        self._versions: Growable | None = None
         self._pool = Growable(np.int32, folder=folder)
-        self._free = np.full(_CLASSES + 1, -1, np.int64)
-        self._free[_CLASSES] = 0
+        self._free = np.full(CLASSES + 1, -1, np.int64)
+        self._free[CLASSES] = 0
         self.edges = 0
 
     def __len__(self) -> int:
@@ -152,7 +64,7 @@ class Adjacency:
     @property
     def nbytes(self) -> int:
         """Memory in bytes, including free rows."""
-        return self._heads.nbytes + self._class.nbytes + int(self._free[_CLASSES]) * 4
+        return self._heads.nbytes + self._class.nbytes + self.changes.nbytes + int(self._free[CLASSES]) * 4
 
     @property
     def arrays(self) -> tuple[IntArray, PositionArray]:
@@ -162,10 +74,47 @@ class Adjacency:
     def add_nodes(self, count: int) -> None:
         """Add nodes without edges."""
         self._heads.extend(np.zeros((count, 2), np.int64))
-        self._class.extend(np.full(count, _NONE, np.uint8))
+        self._class.extend(np.full(count, NONE, np.uint8))
+        if self._versions is not None:
+            self._versions.extend(np.zeros(count, np.int32))
+
+    @property
+    def changes(self) -> PositionArray:
+        """The version of each row; empty while rows only grow, when their lengths serve."""
+        return np.empty(0, np.int32) if self._versions is None else self._versions.rows
+
+    @property
+    def versions(self) -> PositionArray:
+        """Number of changes of each node's row, features of the node and its neighbours included."""
+        return self.degrees(np.arange(len(self))) if self._versions is None else self._versions.rows
+
+    def keep_versions(self) -> None:
+        """Count changes from now on: a row may change without getting longer."""
+        if self._versions is None:
+            versions = Growable(np.int32)
+            versions.extend(self.versions)
+            self._versions = versions
+
+    def have_edge(self, first: PositionArray, second: PositionArray) -> BoolArray:
+        """Return for each pair of existing nodes whether they have an edge."""
+        return are_adjacent(*self.arrays, first, second)
+
+    def remove_edges(self, first: PositionArray, second: PositionArray) -> None:
+        """Remove distinct edges that are there."""
+        take_out_edges(self._heads.rows, self.changes, self._pool.reserved, first, second)
+        self.edges -= len(first)
+
+    def remove_nodes(self, nodes: PositionArray) -> None:
+        """Remove all edges of distinct nodes."""
+        held = (self._heads.rows, self._class.rows, self.changes, self._pool.reserved, self._free)
+        self.edges -= take_out_nodes(*held, nodes)
+
+    def touch(self, nodes: PositionArray) -> None:
+        """Raise the versions of nodes whose features have changed, and of their neighbours."""
+        raise_versions(self._heads.rows, self.changes, self._pool.reserved, nodes)
 
     def add_edges(self, later: PositionArray, earlier: PositionArray) -> None:
-        """Add edges between existing nodes.
+        """Add edges between existing nodes that are not there yet.
 
         Args:
             later: position of the node of each edge that arrived later; edges are sorted by (later, earlier).
@@ -173,9 +122,10 @@ class Adjacency:
         """
         done = 0
         while True:
-            done = _insert(
+            done = insert(
                 self._heads.rows,
                 self._class.rows,
+                self.changes,
                 self._pool.reserved,
                 self._free,
                 later,
@@ -197,10 +147,10 @@ class Adjacency:
         old = ends < len(self)
         degrees[old] = self._heads.rows[ends[old], 1]
         held = self._class.rows[ends[old]].astype(np.int64)
-        size_class[old] = np.where(held == _NONE, -1, held)
-        last = np.searchsorted(_CAPACITIES, degrees + times)
-        needed = _TOTALS[np.maximum(last, size_class) + 1] - _TOTALS[size_class + 1]
-        self._pool.reserve(int(self._free[_CLASSES]) + int(needed.sum()))
+        size_class[old] = np.where(held == NONE, -1, held)
+        last = np.searchsorted(CAPACITIES, degrees + times)
+        needed = TOTALS[np.maximum(last, size_class) + 1] - TOTALS[size_class + 1]
+        self._pool.reserve(int(self._free[CLASSES]) + int(needed.sum()))
 
     def release_pages(self) -> None:
         """Drop file-backed pages from memory; reads load them again."""

@@ -54,16 +54,19 @@ def _assign_slots(
     nodes: PositionArray,
     sizes: IntArray,
     heads: IntArray,
+    changes: PositionArray,
     slots: PositionArray,
     held: PositionArray,
+    stamps: IntArray,
     degrees: IntArray,
     sums: FloatArray,
     before: int,
 ) -> IntArray:
     """Assign every node a slot in the range of its hop, moving as few sums as possible.
 
-    Updates `slots` (by node, -1 for none) and `held`, `degrees`, `sums` (by slot; the first `before` were in use).
-    Returns the slots whose sums are out of date: the node is new, or its degree has changed.
+    Updates `slots` (by node, -1 for none) and `held`, `stamps`, `degrees`, `sums` (by slot; the first `before` were in
+    use). Returns the slots whose sums are out of date: the node is new, or its row's version has changed. While rows
+    only grow, `changes` is empty and a degree serves as version.
     """
     count = len(nodes)
     stays = np.zeros(max(count, before), np.bool_)
@@ -83,13 +86,13 @@ def _assign_slots(
             moving += 1
             cached += slot >= 0
     carried = np.empty((cached, sums.shape[1]), np.float32)
-    carried_degrees = np.full(moving, -1, np.int64)
+    carried_stamps = np.full(moving, -1, np.int64)
     cached = 0
     for m in range(moving):
         slot = slots[nodes[movers[m]]]
         if slot >= 0:
             carried[cached] = sums[slot]
-            carried_degrees[m] = degrees[slot]
+            carried_stamps[m] = stamps[slot]
             cached += 1
     for slot in range(before):
         if not stays[slot]:
@@ -100,17 +103,19 @@ def _assign_slots(
         while stays[free]:
             free += 1
         node = nodes[movers[m]]
-        held[free], slots[node], degrees[free] = node, free, carried_degrees[m]
-        if carried_degrees[m] >= 0:
+        held[free], slots[node], stamps[free] = node, free, carried_stamps[m]
+        if carried_stamps[m] >= 0:
             sums[free] = carried[cached]
             cached += 1
         free += 1
     changed = np.empty(count, np.int64)
     found = 0
     for slot in range(count):
-        degree = heads[held[slot], 1]
-        if degrees[slot] != degree:
-            degrees[slot] = degree
+        node = held[slot]
+        degrees[slot] = heads[node, 1]
+        stamp = np.int64(changes[node]) if len(changes) else heads[node, 1]
+        if stamps[slot] != stamp:
+            stamps[slot] = stamp
             changed[found] = slot
             found += 1
     return changed[:found].copy()
@@ -146,9 +151,9 @@ def is_cacheable(sampling: NeighborSampling) -> bool:
 class AggregateCache:
     """Samples a growing set of nodes repeatedly with one key, and caches their aggregated features.
 
-    The key, the node and its degree determine the sampled neighbours. The sum of a node's neighbour features is
-    therefore recomputed only when its degree has changed. The cache holds one row for each node before the last hop,
-    in the store's folder if the store is on disk.
+    The key, the node and its row determine the sampled neighbours. The sum of a node's neighbour features is therefore
+    recomputed only when its row, or a feature in it, has changed, which the version of the row tells. The cache holds
+    one row for each node before the last hop, in the store's folder if the store is on disk.
 
     Args:
         store: the store to sample from.
@@ -173,14 +178,16 @@ class AggregateCache:
         self._key = key
         self._slots = Growable(np.int32)
         self._held = Growable(np.int32)
+        self._stamps = Growable(np.int64)
         self._degrees = Growable(np.int64)
         self._sums: Growable | None = None
+        self._removed = 0
         self._last_lookup: tuple[IntArray, PositionArray] = (np.empty(0, np.int64), np.empty(0, np.int32))
 
     @property
     def nbytes(self) -> int:
         """Memory in bytes."""
-        parts = (self._slots, self._held, self._degrees, self._sums)
+        parts = (self._slots, self._held, self._stamps, self._degrees, self._sums)
         return sum(part.nbytes for part in parts if part is not None)
 
     def sample(self, ids: IntArray) -> tuple[CachedNeighborhood, PositionArray]:
@@ -201,14 +208,15 @@ class AggregateCache:
             raise DuplicateNodeError("a node id occurs twice; sample each node once")
         sums = self._reserve(len(nodes))
         slots, held, degrees = self._slots.rows, self._held.reserved, self._degrees.reserved
-        changed = _assign_slots(nodes, sizes, heads, slots, held, degrees, sums, self._held.size)
-        for part in (self._held, self._degrees, self._sums):
+        stamps, changes = self._stamps.reserved, self._store.changes
+        changed = _assign_slots(nodes, sizes, heads, changes, slots, held, stamps, degrees, sums, self._held.size)
+        for part in (self._held, self._stamps, self._degrees, self._sums):
             assert part is not None
             part.size = len(nodes)
         try:
             cost = self._recompute(sums, changed, held)
         except BaseException:  # the next call recomputes these sums
-            degrees[changed] = -1
+            stamps[changed] = -1
             raise
         starts, edges = _renumbered(nodes, indptr, indices, slots)
         cap = sampling.fanouts[0]
@@ -232,6 +240,8 @@ class AggregateCache:
     def _positions(self, ids: IntArray) -> PositionArray:
         """Return the positions of nodes; a prefix equal to the ids of the last call is not looked up again."""
         known_ids, known = self._last_lookup
+        if self._store.removed != self._removed:  # an id may be gone, or be of another node now
+            known_ids, known, self._removed = known_ids[:0], known[:0], self._store.removed
         if len(ids) >= len(known_ids) and np.array_equal(ids[: len(known_ids)], known_ids):
             known = np.concatenate([known, self._store.positions(ids[len(known_ids) :])])
         else:
@@ -241,13 +251,13 @@ class AggregateCache:
 
     def _reserve(self, count: int) -> FloatArray:
         """Reserve space for this many sums and for the slots of all nodes in the store; return the array of sums."""
-        missing = len(self._store) - self._slots.size
+        missing = self._store.arrived - self._slots.size
         if missing:
             self._slots.extend(np.full(missing, -1, np.int32))
         try:
             if self._sums is None:
                 self._sums = Growable(np.float32, self._store.features.width, self._store.folder)
-            for part in (self._held, self._degrees, self._sums):
+            for part in (self._held, self._stamps, self._degrees, self._sums):
                 part.reserve(count)
         except OSError as error:
             text = f"no room for the sums of {count} nodes in {self._store.folder}; free disk space"

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ocgl.errors import EmptyBatchError, LabelError
+from ocgl.errors import EmptyBatchError, LabelError, NeedsStoreError
 from ocgl.graph.features import integers
-from ocgl.graph.neighbor_sampling import Cost
+from ocgl.graph.neighbor_sampling import Cost, NeighborSampling
 from ocgl.graph.neighborhood import Neighborhood
+from ocgl.rng import derived_key
 from ocgl.types import BoolArray, DoubleArray, IntArray, Rows
 
 if TYPE_CHECKING:
@@ -82,12 +83,14 @@ class Batch:
         labels: label of each seed, -1 if unknown.
         candidates: classes that each seed can have, of shape [num_seeds, num_candidates].
         store: metered access to the graph store, only for a strategy that declares `needs_store`.
+        key: key of the sample, from which keys of further samples derive.
     """
 
     neighborhood: Neighborhood
     labels: IntArray
     candidates: IntArray | None = None
     store: "MeteredStore | None" = None
+    key: int | None = None
 
     def __post_init__(self) -> None:
         seeds = self.neighborhood.seeds
@@ -97,6 +100,18 @@ class Batch:
             possible = (self.candidates == self.labels[:, None]).any(1)
             if not possible[self.known].all():
                 raise LabelError("a label is not among the candidates of its node")
+
+    def resampled(self, sampling: NeighborSampling, number: int) -> Neighborhood:
+        """Return another sample of the same nodes; the same number gives the same sample.
+
+        Args:
+            sampling: how to sample.
+            number: number of the sample, from 1.
+        """
+        if self.store is None or self.key is None:
+            raise NeedsStoreError("another sample of a batch needs the store that it was sampled from")
+        ids = self.store.ids_at(self.neighborhood.nodes[: self.neighborhood.seeds])
+        return self.store.sample(ids, sampling, derived_key(self.key, number))
 
     @property
     def known(self) -> BoolArray:

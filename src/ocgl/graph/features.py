@@ -38,12 +38,20 @@ class Table(Protocol):
         """Return the number of bytes of these rows."""
         ...
 
-    def make_room(self, rows: Rows) -> None:
-        """Reserve space for these rows, so that `append` cannot fail halfway."""
+    def make_room(self, rows: Rows, replacing: bool = False) -> None:
+        """Reserve space for these rows, so that `append` (or `replace`) cannot fail halfway."""
         ...
 
     def append(self, rows: Rows) -> None:
         """Append rows returned by `checked_rows`."""
+        ...
+
+    def replace(self, nodes: PositionArray, rows: Rows) -> None:
+        """Replace rows by others returned by `checked_rows`."""
+        ...
+
+    def erase(self, nodes: PositionArray) -> None:
+        """Set rows to zero."""
         ...
 
     def take(self, nodes: PositionArray) -> Rows:
@@ -90,13 +98,21 @@ class DenseTable:
         """Return the number of bytes of these rows."""
         return len(nodes) * self.row_bound
 
-    def make_room(self, rows: Rows) -> None:
-        """Reserve space for these rows."""
-        self._rows.reserve(len(self) + rows.shape[0])
+    def make_room(self, rows: Rows, replacing: bool = False) -> None:
+        """Reserve space for these rows; those that replace others need none."""
+        self._rows.reserve(len(self) + (0 if replacing else rows.shape[0]))
 
     def append(self, rows: Rows) -> None:
         """Append rows returned by `checked_rows`."""
         self._rows.extend(rows)
+
+    def replace(self, nodes: PositionArray, rows: Rows) -> None:
+        """Replace rows by others returned by `checked_rows`."""
+        self._rows.rows[nodes] = rows
+
+    def erase(self, nodes: PositionArray) -> None:
+        """Set rows to zero."""
+        self._rows.rows[nodes] = 0
 
     def take(self, nodes: PositionArray) -> Rows:
         """Return a copy of rows."""
@@ -139,7 +155,10 @@ class FixedTable(DenseTable):
 
 
 class SparseTable:
-    """Sparse float32 rows in CSR format.
+    """Sparse float32 rows.
+
+    Rows lie one after the other. A row that is replaced by a longer one moves to the end, with room to grow by a half;
+    its old place is not used again.
 
     Args:
         width: number of features.
@@ -152,6 +171,8 @@ class SparseTable:
         self.width = width
         self._starts = Growable(np.int64)
         self._starts.extend(np.zeros(1, np.int64))
+        self._ends: Growable | None = None  # rows end where the next one starts, until one is replaced
+        self._room: dict[int, int] = {}
         self._columns = Growable(np.int32, folder=folder)
         self._values = Growable(np.float32, folder=folder)
 
@@ -161,7 +182,8 @@ class SparseTable:
     @property
     def nbytes(self) -> int:
         """Memory in bytes."""
-        return self._starts.nbytes + self._columns.nbytes + self._values.nbytes
+        ends = 0 if self._ends is None else self._ends.nbytes
+        return self._starts.nbytes + ends + self._columns.nbytes + self._values.nbytes
 
     @property
     def row_bound(self) -> int:
@@ -170,40 +192,81 @@ class SparseTable:
 
     def bytes_of(self, nodes: PositionArray) -> int:
         """Return the number of bytes of these rows."""
-        starts = self._starts.rows
-        return int((starts[nodes + 1] - starts[nodes]).sum()) * 8 + 8 * len(nodes)
+        begins, ends = self._bounds
+        return int((ends[nodes] - begins[nodes]).sum()) * 8 + 8 * len(nodes)
 
-    def make_room(self, rows: Rows) -> None:
-        """Reserve space for these rows."""
+    def make_room(self, rows: Rows, replacing: bool = False) -> None:
+        """Reserve space for these rows; those that replace others may need half as much more."""
         assert not isinstance(rows, np.ndarray)
         for part in (self._columns, self._values):
-            part.reserve(len(part) + rows.nnz)
+            part.reserve(len(part) + rows.nnz * 3 // 2 if replacing else len(part) + rows.nnz)
 
     def append(self, rows: Rows) -> None:
         """Append rows returned by `checked_rows`."""
         assert not isinstance(rows, np.ndarray)
-        self._starts.extend(rows.indptr[1:].astype(np.int64) + self._starts.rows[-1])
+        ends = rows.indptr[1:].astype(np.int64) + len(self._columns)
+        if self._ends is None:
+            self._starts.extend(ends)
+        else:
+            self._starts.rows[-1] = len(self._columns)
+            self._starts.extend(ends)
+            self._ends.extend(ends)
         self._columns.extend(rows.indices)
         self._values.extend(rows.data)
 
+    def replace(self, nodes: PositionArray, rows: Rows) -> None:
+        """Replace rows by others returned by `checked_rows`."""
+        assert not isinstance(rows, np.ndarray)
+        if self._ends is None:
+            self._ends = Growable(np.int64)
+            self._ends.extend(self._starts.rows[1:])
+        begins, ends = self._bounds
+        for number, node in enumerate(nodes.tolist()):
+            part = slice(rows.indptr[number], rows.indptr[number + 1])
+            size = part.stop - part.start
+            if size > self._room.get(node, ends[node] - begins[node]):
+                room = size * 3 // 2
+                begins[node] = len(self._columns)
+                for held in (self._columns, self._values):
+                    held.extend(np.zeros(room, held.dtype))
+                self._room[node] = room
+            else:
+                self._room.setdefault(node, int(ends[node] - begins[node]))
+            ends[node] = begins[node] + size
+            self._columns.rows[begins[node] : ends[node]] = rows.indices[part]
+            self._values.rows[begins[node] : ends[node]] = rows.data[part]
+
+    def erase(self, nodes: PositionArray) -> None:
+        """Set rows to zero."""
+        begins, ends = self._bounds
+        for node in nodes.tolist():
+            self._values.rows[begins[node] : ends[node]] = 0
+            self._columns.rows[begins[node] : ends[node]] = 0
+
     def take(self, nodes: PositionArray) -> Rows:
         """Return a copy of rows."""
-        parts = gathered(self._starts.rows, self._columns.rows, self._values.rows, nodes)
+        parts = gathered(*self._bounds, self._columns.rows, self._values.rows, nodes)
         return csr_array(parts, shape=(len(nodes), self.width), copy=False)
 
     def aggregate(self, nodes: PositionArray, block: Block) -> FloatArray:
         """Return weighted sums of neighbours' rows, as dense rows."""
-        table = (self._starts.rows, self._columns.rows, self._values.rows, self.width)
+        table = (*self._bounds, self._columns.rows, self._values.rows, self.width)
         return sparse_rows(*table, nodes, block.indptr, block.indices, block.edge_weight, block.self_weight, block.rows)
 
     def chosen(self, nodes: PositionArray) -> SparseRows:
         """Return selected rows for matrix products, without a copy."""
-        return SparseRows(self._starts.rows, self._columns.rows, self._values.rows, nodes, self.width)
+        return SparseRows(*self._bounds, self._columns.rows, self._values.rows, nodes, self.width)
 
     def release_pages(self) -> None:
         """Drop file-backed pages from memory; reads load them again."""
         self._columns.release_pages()
         self._values.release_pages()
+
+    @property
+    def _bounds(self) -> tuple[IntArray, IntArray]:
+        """Where each row begins and ends."""
+        starts = self._starts.rows
+        return starts[:-1], starts[1:] if self._ends is None else self._ends.rows
 
 
 def make_table(width: int, sparse: bool, folder: Path | None = None) -> Table:

@@ -44,13 +44,17 @@ class MeteredStore:
         self.cost += found.cost(features)
         return found
 
-    def ids_at(self, positions: PositionArray) -> IntArray:
+    def ids_at(self, positions: PositionArray | IntArray) -> IntArray:
         """Return the ids of the nodes at these positions of arrival."""
         return self._store.ids_at(positions)
 
-    def has_arrived(self, ids: IntArray) -> BoolArray:
-        """Return for each id whether its node has arrived."""
-        return self._store.has_arrived(ids)
+    def is_present(self, positions: IntArray) -> BoolArray:
+        """Return for each position of arrival whether its node has arrived and was not removed."""
+        return self._store.is_present(positions)
+
+    def was_removed(self, positions: IntArray) -> BoolArray:
+        """Return for each position of arrival whether its node was removed."""
+        return self._store.was_removed(positions)
 
     def holds(self, neighborhood: Neighborhood) -> bool:
         """Return whether a neighbourhood was sampled from this store."""

@@ -1,8 +1,9 @@
 """The sampled neighbourhood of a batch."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -10,16 +11,21 @@ from ocgl.errors import (
     DuplicateEdgeError,
     EmptyBatchError,
     GraphError,
+    MissingExtraError,
     NotFiniteError,
     SelfLoopError,
+    WrongSamplingError,
     WrongWidthError,
 )
 from ocgl.graph._kernels.aggregation import ONES, Block
 from ocgl.graph._kernels.sampling import mean_weights, sym_weights
 from ocgl.graph._kernels.sparse_rows import SparseRows
-from ocgl.graph.features import SparseTable, Table, checked_rows, integers, numbers, table_of
+from ocgl.graph.features import SparseTable, Table, checked_rows, dense, integers, numbers, table_of
 from ocgl.graph.neighbor_sampling import Cost, NeighborSampling, Norm, sample_bytes
 from ocgl.types import AnyArray, FloatArray, IntArray, PositionArray, Rows
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +46,7 @@ class Neighborhood:
         table: features of all nodes.
         cost: nodes, edges and bytes read.
         norm: the kind of weights.
+        ids_at: gives the ids of rows of `table`; None if the neighbourhood is of no store.
     """
 
     sizes: tuple[int, ...]
@@ -51,6 +58,7 @@ class Neighborhood:
     table: Table
     cost: Cost
     norm: Norm = "sum"
+    ids_at: Callable[[PositionArray], IntArray] | None = None
 
     @property
     def seeds(self) -> int:
@@ -81,8 +89,57 @@ class Neighborhood:
         assert isinstance(self.table, SparseTable)
         return self.table.chosen(self.nodes)
 
+    @cached_property
+    def dense_rows(self) -> FloatArray:
+        """Features of all nodes, written out and cached."""
+        return dense(self.rows())
+
+    @cached_property
+    def edge_index(self) -> IntArray:
+        """The sampled edges (source, target) of shape [2, num_edges], without self-loops, sorted by target."""
+        edges = np.empty((2, len(self.indices)), np.int64)
+        edges[0] = self.indices
+        edges[1] = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+        return edges
+
+    @property
+    def per_hop(self) -> tuple[list[int], list[int]]:
+        """Number of nodes that each hop adds, seeds first, and of sampled edges to the nodes of each hop but the last.
+
+        They are what PyG's loaders call `num_sampled_nodes_per_hop` and `num_sampled_edges_per_hop`.
+        """
+        ends = [0, *(int(self.indptr[size]) for size in self.sizes[:-1])]
+        return np.diff((0, *self.sizes)).tolist(), np.diff(ends).tolist()
+
+    def to_pyg(self, device: "str | torch.device | None" = None) -> Any:
+        """Return the neighbourhood as a `torch_geometric.data.Data`, laid out as PyG's NeighborLoader does.
+
+        It has `x` (seeds first), `edge_index` (without self-loops), `edge_weight` (None if all are one), `batch_size`
+        (number of seeds), `n_id` (position of arrival of each node), `ids` (its id, where the neighbourhood was sampled
+        from a store), `num_sampled_nodes` and `num_sampled_edges` (per hop).
+
+        Args:
+            device: where to move it; the CPU if None.
+        """
+        import torch
+
+        try:
+            from torch_geometric.data import Data
+        except ImportError as error:
+            raise MissingExtraError("to_pyg", "pyg") from error
+        nodes, edges = self.per_hop
+        data = Data(x=torch.from_numpy(dense(self.rows())), edge_index=torch.from_numpy(self.edge_index.copy()))
+        data.edge_weight = None if self.norm == "sum" else torch.from_numpy(self.edge_weight.copy())
+        data.batch_size, data.num_sampled_nodes, data.num_sampled_edges = self.seeds, nodes, edges
+        data.n_id = torch.from_numpy(self.nodes.astype(np.int64))
+        if self.ids_at is not None:
+            data.ids = torch.from_numpy(self.ids_at(self.nodes).copy())
+        return data if device is None else data.to(device)
+
     def block(self, layer: int) -> Block:
         """Return the sampled edges of a layer, counted from 1."""
+        if not 1 <= layer <= self.hops:
+            raise WrongSamplingError(f"a neighbourhood of {self.hops} hops has no edges for layer {layer}")
         rows = self.sizes[self.hops - layer]
         return Block(
             self.indptr, self.indices, self.edge_weight, self.self_weight, rows, self.sizes[self.hops - layer + 1]

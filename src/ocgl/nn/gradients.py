@@ -1,7 +1,6 @@
 """Gradients of a loss by parameter; for sparse features the first one stays factored."""
 
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -31,21 +30,20 @@ class SparseGradient:
 def gradients_of(model: nn.Module, loss: Tensor) -> list[Tensor | SparseGradient]:
     """Return the gradient of a loss by each parameter of a model, in the order of `model.parameters()`."""
     parameters = list(model.parameters())
-    if not isinstance(model, GCN):
-        learned = [parameter for parameter in parameters if parameter.requires_grad]
-        grads = torch.autograd.grad(loss, learned, allow_unused=True)
-        by_parameter = {id(parameter): grad for parameter, grad in zip(learned, grads, strict=True)}
-        # a parameter that is frozen, or has no part in the loss, does not move
-        given = [by_parameter.get(id(parameter)) for parameter in parameters]
-        return [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, given, strict=True)]
-    model.pending.clear()
-    found: list[Tensor | SparseGradient | None] = list(torch.autograd.grad(loss, parameters, allow_unused=True))
-    first = next(i for i, parameter in enumerate(parameters) if parameter is model.first)
-    for rows, right in model.pending:
-        added, before = SparseGradient(rows, right), found[first]
-        found[first] = added if before is None else _multiplied(before) + added.multiplied()
-    model.pending.clear()
-    return cast(list[Tensor | SparseGradient], found)
+    learned = [parameter for parameter in parameters if parameter.requires_grad]
+    pending = model.pending if isinstance(model, GCN) else []
+    pending.clear()
+    grads = iter(torch.autograd.grad(loss, learned, allow_unused=True))
+    found: list[Tensor | SparseGradient | None] = [next(grads) if p.requires_grad else None for p in parameters]
+    if pending:
+        assert isinstance(model, GCN)
+        first = next(i for i, parameter in enumerate(parameters) if parameter is model.first)
+        for rows, right in pending:
+            added, before = SparseGradient(rows, right), found[first]
+            found[first] = added if before is None else _multiplied(before) + added.multiplied()
+        pending.clear()
+    # a parameter that is frozen, or has no part in the loss, does not move
+    return [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
 
 
 def _multiplied(gradient: Tensor | SparseGradient) -> Tensor:

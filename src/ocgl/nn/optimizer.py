@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ocgl.kernels import kernel
+from ocgl.nn.devices import array_of, device_of, tensor_of
 from ocgl.nn.gradients import SparseGradient
 from ocgl.nn.head import padded
 from ocgl.state import State
@@ -74,7 +75,7 @@ class GrowingAdam:
         self._values = [p.data for p in model.parameters()]
         self._first = [torch.zeros_like(value) for value in self._values]
         self._second = [torch.zeros_like(value) for value in self._values]
-        self._step = torch.zeros(())
+        self._step = torch.zeros((), device=device_of(model))
         self._moved: dict[int, BoolArray] = {}
         self._buffer: FloatArray | None = None
 
@@ -123,8 +124,8 @@ class GrowingAdam:
         """Read the model's parameters again and pad the moments of those that have grown with zeros."""
         self._moved.clear()
         self._values = [p.data for p in self._model.parameters()]
-        self._first = [padded(m, len(v)) for m, v in zip(self._first, self._values, strict=True)]
-        self._second = [padded(m, len(v)) for m, v in zip(self._second, self._values, strict=True)]
+        self._first = [padded(m, v) for m, v in zip(self._first, self._values, strict=True)]
+        self._second = [padded(m, v) for m, v in zip(self._second, self._values, strict=True)]
 
     @property
     def scratch_bytes(self) -> int:
@@ -139,18 +140,19 @@ class GrowingAdam:
     def state(self) -> State:
         """Return the moments, the step count, and the shape of the scratch buffer."""
         shape = None if self._buffer is None else list(self._buffer.shape)
-        state = State({"step": self._step.numpy().copy()}, {"sparse": sorted(self._moved), "room": shape})
+        state = State({"step": array_of(self._step)}, {"sparse": sorted(self._moved), "room": shape})
         for name, first, second in zip(self._names, self._first, self._second, strict=True):
-            state.arrays |= {f"{name}:first": first.numpy().copy(), f"{name}:second": second.numpy().copy()}
+            state.arrays |= {f"{name}:first": array_of(first), f"{name}:second": array_of(second)}
         return state
 
     def load_state(self, state: State) -> None:
         """Restore the moments and the step count; restore the model's parameters first."""
         self._moved.clear()
         self._values = [p.data for p in self._model.parameters()]
-        self._step = torch.from_numpy(np.array(state.arrays["step"]))
-        self._first = [torch.from_numpy(np.array(state.arrays[f"{name}:first"])) for name in self._names]
-        self._second = [torch.from_numpy(np.array(state.arrays[f"{name}:second"])) for name in self._names]
+        device = device_of(self._model)
+        self._step = tensor_of(state.arrays["step"], device)
+        self._first = [tensor_of(state.arrays[f"{name}:first"], device) for name in self._names]
+        self._second = [tensor_of(state.arrays[f"{name}:second"], device) for name in self._names]
         for index in state.facts["sparse"]:
             self._mark(index)
         shape = state.facts["room"]

@@ -54,6 +54,7 @@ def softmax_gradient(
     bias: FloatArray,
     targets: IntArray,
     allowed: BoolArray | None = None,
+    batch: int | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the gradients of the mean cross-entropy of p = softmax(Wz + b) by W and b: (p - e_y) z' and p - e_y.
 
@@ -63,6 +64,7 @@ def softmax_gradient(
         bias: b, of shape [num_outputs].
         targets: output index y of each row; rows with a negative target are ignored.
         allowed: mask of the outputs that each of the first rows can have, of shape [<= num_rows, num_outputs].
+        batch: take the mean over the first `batch` rows plus the mean over the others; None for one mean over all.
     """
     logits = vectors @ weight.T + bias
     if allowed is not None:
@@ -71,5 +73,8 @@ def softmax_gradient(
     error /= error.sum(1, keepdims=True)
     counted = targets >= 0
     error[counted, targets[counted]] -= 1
-    error *= (counted / np.float32(counted.sum()))[:, None]
+    share = counted / np.float32(counted[:batch].sum())
+    if batch is not None:
+        share[batch:] = counted[batch:] / np.float32(max(counted[batch:].sum(), 1))
+    error *= share[:, None]
     return error.T @ vectors, error.sum(0)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ocgl.code import code_name
 from ocgl.errors import ConfigError, DamagedFileError, FileWarning, ResultError
 from ocgl.experiments.config import buffer_nodes, defaults_of
 from ocgl.experiments.result_store import ResultStore
@@ -18,10 +17,18 @@ from ocgl.experiments.results import ChoiceResult, RunResult, TrialResult
 from ocgl.reporting.estimates import Estimate, estimate_of
 from ocgl.reporting.methods import title_of
 from ocgl.reporting.published import published
-from ocgl.types import DoubleArray, IntArray
+from ocgl.types import DoubleArray, IntArray, Json
 
 METRICS = ("AAP", "AP", "AF_T")
 """Metrics of the tables. AF_T averages over all tasks, as the AF in the paper's tables does."""
+
+TEXTBOOK_METRICS = ("AAP", "AP", "AF")
+"""Metrics of the tables of profile `textbook`. AF averages over the tasks before the last, as its definition says."""
+
+
+def metrics_of(profile: str) -> tuple[str, ...]:
+    """Return the metrics of the tables of a profile."""
+    return TEXTBOOK_METRICS if profile == "textbook" else METRICS
 
 
 @dataclass(frozen=True, order=True)
@@ -70,12 +77,13 @@ class MethodRuns:
     """The runs of one method with one buffer size, one per seed.
 
     Attributes:
-        strategy: name of the method.
+        strategy: name of the method, with its network where that is not the GCN.
         buffer: buffer size as text, such as `4%`.
         runs: the runs, in order of their seeds.
         store: the results folder that the runs are in.
         choice: how the hyperparameters were selected; None if they were not.
         left_out: runs of the method that are not comparable with `runs`.
+        ties: the runs of each configuration that is tied with the selected one.
     """
 
     strategy: str
@@ -84,6 +92,7 @@ class MethodRuns:
     store: ResultStore
     choice: ChoiceResult | None = None
     left_out: int = 0
+    ties: "list[MethodRuns]" = field(default_factory=list)
 
     @property
     def title(self) -> str:
@@ -165,9 +174,18 @@ class Bench:
         where = (self.key.stream, self.key.setting, entry.buffer)
         return published_for(self.key.dataset, entry.strategy, metric, *where)
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics of the table."""
+        return metrics_of(self.key.profile)
+
     def place(self, metric: str) -> dict[str, int]:
-        """Return the places 1, 2 and 3 by strategy; methods that are not ranked have no place."""
+        """Return the places 1, 2 and 3 by strategy; methods that are not ranked have no place.
+
+        Beside a published table only the methods of the paper have places, as there.
+        """
         ranked = [e for e in self.entries if e.ranked and not np.isnan(e.mean(metric))]
+        ranked = [e for e in ranked if self.published(e, "AAP")] or ranked
         ordered = sorted(ranked, key=lambda entry: -round(entry.mean(metric), 2))
         return {entry.strategy: place + 1 for place, entry in enumerate(ordered[:3])}
 
@@ -227,7 +245,7 @@ def published_for(
     (-50.68, 4.99)
     >>> published_for("amazon-computer", "er", "AF_T", "class", "main", "1%")
     """
-    if buffer != defaults_of(dataset).buffer:
+    if buffer != defaults_of(dataset).buffer or metric == "AF":
         return None
     return published(dataset, strategy, metric.removesuffix("_T"), stream, setting)
 
@@ -252,9 +270,10 @@ def collect(folders: Iterable[Path], damaged: list[DamagedFileError] | None = No
                 continue
             config = result.config
             key = Key(config.dataset, config.stream.kind, config.profile, result.setting)
-            method = (config.strategy, result.buffer or config.buffer)
+            method = (config.method, result.buffer or config.buffer)
             if isinstance(result, ChoiceResult):
-                if (key, *method) not in choices or result.code == code_name(config.strategy):
+                known = choices.get((key, *method))
+                if known is None or _thoroughness(result) > _thoroughness(known):
                     choices[(key, *method)] = result
             else:
                 variants = tables.setdefault(key, {}).setdefault(method, {})
@@ -274,7 +293,7 @@ def collect(folders: Iterable[Path], damaged: list[DamagedFileError] | None = No
     if not tables:
         raise ConfigError(f"no finished run in {', '.join(map(str, folders))}; `ocgl bench` makes some")
     return [
-        _bench(key, {method: _best_variant(variants) for method, variants in tables[key].items()}, choices)
+        _bench(key, {m: _best_variant(v, choices.get((key, *m))) for m, v in tables[key].items()}, choices)
         for key in sorted(tables)
     ]
 
@@ -292,17 +311,49 @@ def _variant(run: RunResult) -> str:
     return json.dumps([run.code, run.config.model_dump(mode="json", exclude={"seed"})], sort_keys=True)
 
 
-def _best_variant(variants: dict[str, MethodRuns]) -> MethodRuns:
-    """Choose one variant: prefer the current code, then more seeds, then more frequent evaluation."""
+def _thoroughness(choice: ChoiceResult) -> tuple[bool, int, int]:
+    """Rank the choices of one method: by the current code, with more seeds, of more configurations."""
+    selection = choice.selection
+    return (
+        choice.code == choice.config.code,
+        selection.seeds,
+        selection.configurations,
+    )
+
+
+def _best_variant(variants: dict[str, MethodRuns], choice: ChoiceResult | None) -> MethodRuns:
+    """Choose one variant: prefer the current code, then the selected one, more seeds, more frequent evaluation."""
     entries = list(variants.values())
 
-    def rank(entry: MethodRuns) -> tuple[bool, int, int]:
+    def rank(entry: MethodRuns) -> tuple[bool, bool, int, int]:
         run = entry.runs[0]
-        return run.code == code_name(entry.strategy), len(entry.runs), -run.config.eval_every
+        selected = choice is not None and _has(run, choice.settings)
+        return (
+            run.code == run.config.code,
+            selected,
+            len(entry.runs),
+            -run.config.eval_every,
+        )
 
     chosen = max(entries, key=rank)
-    chosen.left_out = sum(len(entry.runs) for entry in entries) - len(chosen.runs)
+    if choice is not None and _has(chosen.runs[0], choice.settings):
+        others = [entry for entry in entries if entry is not chosen and _alike(entry.runs[0], chosen.runs[0])]
+        chosen.ties = [entry for tie in choice.ties for entry in others if _has(entry.runs[0], tie)]
+    counted = [chosen, *chosen.ties]
+    chosen.left_out = sum(len(entry.runs) for entry in entries) - sum(len(entry.runs) for entry in counted)
     return chosen
+
+
+def _has(run: RunResult, settings: Json) -> bool:
+    """Return whether a run has the values of a configuration, as they are read from JSON."""
+    given = run.config.model_dump(mode="json")["hyperparameters"]
+    return all(given.get(name) == value for name, value in settings.items())
+
+
+def _alike(first: RunResult, second: RunResult) -> bool:
+    """Return whether two runs are of the same code and options, whatever their hyperparameters and seed."""
+    options = [run.config.model_dump(mode="json", exclude={"seed", "hyperparameters"}) for run in (first, second)]
+    return first.code == second.code and options[0] == options[1]
 
 
 def _bench(

@@ -43,11 +43,22 @@ def draw(make: Callable[[], "Figure"], *paths: Path, dpi: int = 220) -> None:
 
     with mpl.rc_context(STYLE):
         figure = make()
+        _write_out_powers(figure)
         for path in paths:
             make_folder(path.parent)
             with writing(path) as file:
                 figure.savefig(file, dpi=dpi, format=path.suffix[1:])
         plt.close(figure)
+
+
+def _write_out_powers(figure: "Figure") -> None:
+    """Label logarithmic axes with plain numbers: powers need math text, which names of strangers must not be."""
+    from matplotlib.ticker import LogFormatterSciNotation
+
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if axis.get_scale() == "log" and isinstance(axis.get_major_formatter(), LogFormatterSciNotation):
+                axis.set_major_formatter("{x:,.10g}")
 
 
 def _axes(width: float, height: float, columns: int = 1, rows: int = 1, **more: Any) -> tuple["Figure", list["Axes"]]:

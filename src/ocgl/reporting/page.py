@@ -11,11 +11,11 @@ import numpy as np
 from ocgl.experiments.expansion import Expansion
 from ocgl.files import write_whole
 from ocgl.reporting import plots
-from ocgl.reporting.collect import METRICS, Bench, Key, MethodRuns
+from ocgl.reporting.collect import Bench, Key, MethodRuns
 from ocgl.reporting.estimates import estimate_of, footnote, mark_of
 from ocgl.reporting.extras import require_report_extra
 from ocgl.reporting.statistics import Comparison, Ranks, against_best, interval, mean_ranks
-from ocgl.reporting.tables import HEADS, SPREAD, compared, marks_of, rows_of, size
+from ocgl.reporting.tables import HEADS, SPREAD, TIED, compared, marks_of, rows_of, size
 from ocgl.types import Json
 
 
@@ -59,7 +59,7 @@ def write_report(benches: list[Bench], page: Path, expansions: dict[Key, Expansi
             streams=len(main_benches(benches)),
             spread=SPREAD,
             marks=footnote(entry.estimate for bench in benches for entry in (*bench.entries, *bench.others)),
-            metrics=METRICS,
+            tied=TIED,
             heads=HEADS,
             plotly=plotly_source(),
         )
@@ -101,6 +101,7 @@ def _section(bench: Bench, measured: Expansion | None) -> Json:
         "rows": rows,
         "compared": compared(rows),
         "marks": marks_of(rows),
+        "ties": any(cell.tied for row in rows for cell in row.cells.values()),
         "ranking": ranking(bench),
         "anytime": plots.div(plots.anytime(bench), 460, f"{name}-anytime"),
         "heats": _heats(bench),

@@ -236,7 +236,7 @@ def trials(entries: list[MethodRuns]) -> "go.Figure":
     figure = go.Figure()
     for entry in entries:
         assert entry.choice is not None
-        rows = [(configuration, value) for configuration, value, _ in entry.choice.table if value is not None]
+        rows = [(row.configuration, row.mean) for row in entry.choice.table if row.mean is not None]
         text = [escape(", ".join(f"{k}={v}" for k, v in configuration.items())) for configuration, _ in rows]
         chosen = entry.choice.selection.score
         marks: Json = {"color": color(entry.strategy), "size": 6, "opacity": 0.55, "symbol": "circle-open"}

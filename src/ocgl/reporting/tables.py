@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ocgl.experiments.results import RunResult
-from ocgl.reporting.collect import METRICS, Bench, MethodRuns
+from ocgl.reporting.collect import Bench, MethodRuns
 from ocgl.reporting.estimates import MARK, Estimate, footnote, mark_of
 
 LATEX_MARKS = {0: "{}", 1: r"\textbf{{{}}}", 2: r"\underline{{{}}}", 3: r"\dashuline{{{}}}"}
@@ -16,9 +16,10 @@ LATEX_ESCAPES = str.maketrans(
     {c: f"\\{c}" for c in "_%&#${}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\^{}", "\n": " "}
 )
 MARKDOWN_ESCAPES = str.maketrans({c: f"\\{c}" for c in "|*`[]\\"} | {"<": "&lt;", ">": "&gt;", "\n": " "})
-HEADS = {"AAP": "AAP", "AP": "AP", "AF_T": "AF"}
+HEADS = {"AAP": "AAP", "AP": "AP", "AF_T": "AF", "AF": "AF over T - 1"}
 SPREAD = "mean ± population std over seeds"
 """Caption of the tables; the population standard deviation is numpy's default, and the paper's."""
+TIED = "tied: from the lowest to the highest mean over the selected configuration and those tied with it in selection"
 MUCH = 3.0
 """A difference is marked if it exceeds this many points and two published standard deviations."""
 
@@ -33,6 +34,7 @@ class Cell:
         place: 1, 2 or 3 for the best three methods; 0 for the others.
         published: published mean and standard deviation.
         estimate: how the number was estimated; None if it is exact.
+        tied: lowest and highest mean over the selected configuration and those tied with it; None without ties.
     """
 
     mean: float | None
@@ -40,6 +42,7 @@ class Cell:
     place: int
     published: tuple[float, float] | None
     estimate: Estimate | None = None
+    tied: tuple[float, float] | None = None
 
     @property
     def ours(self) -> str:
@@ -50,6 +53,11 @@ class Cell:
     def mark(self) -> str:
         """The mark and the interval of an estimate; empty for an exact number."""
         return mark_of(self.estimate)
+
+    @property
+    def range(self) -> str:
+        """The range over tied configurations as text."""
+        return "-" if self.tied is None else f"{self.tied[0]:.2f} to {self.tied[1]:.2f}"
 
     @property
     def theirs(self) -> str:
@@ -104,18 +112,24 @@ class Row:
 
 def rows_of(bench: Bench) -> list[Row]:
     """Return the rows of a bench: offline bounds first, then methods in order of AAP."""
-    places = {metric: bench.place(metric) for metric in METRICS}
+    places = {metric: bench.place(metric) for metric in bench.metrics}
     rows = []
     for entry in bench.entries:
         cells = {}
-        for metric in METRICS:
+        for metric in bench.metrics:
             values = entry.values(metric)
             mean, std = (None, 0.0) if values is None else (float(values.mean()), float(values.std()))
             estimate = entry.estimate if metric == "AAP" else None
             place = places[metric].get(entry.strategy, 0)
-            cells[metric] = Cell(mean, std, place, bench.published(entry, metric), estimate)
+            cells[metric] = Cell(mean, std, place, bench.published(entry, metric), estimate, tied_range(entry, metric))
         rows.append(Row(entry, cells))
     return rows
+
+
+def tied_range(entry: MethodRuns, metric: str) -> tuple[float, float] | None:
+    """Return the lowest and highest mean over the selected configuration and those tied with it; None without ties."""
+    means = [each.mean(metric) for each in (entry, *entry.ties)]
+    return (min(means), max(means)) if entry.ties and not np.isnan(means).any() else None
 
 
 def compared(rows: list[Row]) -> bool:
@@ -131,19 +145,22 @@ def marks_of(rows: list[Row]) -> str | None:
 def markdown(bench: Bench) -> str:
     """Return the table of a bench as Markdown."""
     rows = rows_of(bench)
+    tied = ("tied",) if any(cell.tied for row in rows for cell in row.cells.values()) else ()
     extra = ("published", "difference") if compared(rows) else ()
-    head = ["method", "seeds", *(part for m in METRICS for part in (HEADS[m], *(f"{HEADS[m]} {e}" for e in extra)))]
+    parts_of = {m: (HEADS[m], *(f"{HEADS[m]} {e}" for e in (*tied, *extra))) for m in bench.metrics}
+    head = ["method", "seeds", *(part for parts in parts_of.values() for part in parts)]
     lines = [_line(head), "|" + "---|" * len(head)]
     for row in rows:
         title = row.entry.title.translate(MARKDOWN_ESCAPES)
         parts = [title + (f" ({row.note})" if row.note else ""), str(len(row.entry.runs))]
-        for metric in METRICS:
+        for metric in bench.metrics:
             cell = row.cells[metric]
             ours = MARKDOWN_MARKS[cell.place].format(cell.ours) + cell.mark
-            parts += [ours, *((cell.theirs, cell.gap) if extra else ())]
+            parts += [ours, *((cell.range,) if tied else ()), *((cell.theirs, cell.gap) if extra else ())]
         lines.append(_line(parts))
     marks = marks_of(rows)
-    return "\n".join([*lines, "", f"{SPREAD}.", *(["", marks] if marks else [])]) + "\n"
+    caption = f"{SPREAD}; {TIED}" if tied else SPREAD
+    return "\n".join([*lines, "", f"{caption}.", *(["", marks] if marks else [])]) + "\n"
 
 
 def _line(parts: list[str]) -> str:
@@ -154,14 +171,15 @@ def latex(bench: Bench) -> str:
     """Return the table of a bench as LaTeX; the best three are bold, underlined and dashed, as in the paper."""
     rows = rows_of(bench)
     lines = [
-        " & ".join([row.entry.title.translate(LATEX_ESCAPES), *(_latex_cell(row.cells[metric]) for metric in METRICS)])
+        " & ".join([row.entry.title.translate(LATEX_ESCAPES), *(_latex_cell(cell) for cell in row.cells.values())])
         for row in rows
     ]
     body = " \\\\\n".join(lines)
     name = " ".join(str(bench.key).translate(LATEX_ESCAPES).split())
+    heads = " & ".join(HEADS[metric] for metric in bench.metrics)
     return (
         f"% {name}: {SPREAD}. Needs booktabs and ulem (dashed underline).\n"
-        "\\begin{tabular}{lccc}\n\\toprule\nmethod & AAP & AP & AF \\\\\n\\midrule\n"
+        f"\\begin{{tabular}}{{lccc}}\n\\toprule\nmethod & {heads} \\\\\n\\midrule\n"
         f"{body} \\\\\n\\bottomrule\n{_latex_marks(marks_of(rows))}\\end{{tabular}}\n"
     )
 

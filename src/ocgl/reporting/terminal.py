@@ -6,11 +6,13 @@ from rich.table import Table
 from rich.text import Text
 
 from ocgl.experiments.expansion import WINDOW, Expansion
+from ocgl.experiments.forecast import Forecast
 from ocgl.experiments.results import RunResult
 from ocgl.experiments.sweep import SweepStatus
-from ocgl.reporting.collect import METRICS, published_for
+from ocgl.reporting.collect import METRICS, metrics_of, published_for
 from ocgl.reporting.estimates import estimate_of, footnote, mark_of, sentence
 from ocgl.reporting.tables import SPREAD, per_update
+from ocgl.strategies._core.backbones import title_of_backbone
 from ocgl.text import printable
 from ocgl.types import Json
 
@@ -20,7 +22,7 @@ KEYS = ("strategy", "dataset", "stream", "setting", "buffer", "profile")
 
 def result_table(result: RunResult) -> Group:
     """Return the scores, the cost and the protocol card of a run."""
-    title = f"{result.strategy} on {result.dataset} ({result.stream} stream, profile {result.profile})"
+    title = f"{_name_of(result)} on {result.dataset} ({result.stream} stream, profile {result.profile})"
     scores = Table(title=plain(title), title_justify="left")
     names = ("AAP", "AP", "AF", "AF_T", "prequential")
     estimate = sentence(result)
@@ -84,6 +86,24 @@ def time_left(seconds: float) -> str:
     return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
 
 
+def forecast_text(found: Forecast, workers: int | None) -> str:
+    """Return about how long a sweep will take, in words.
+
+    >>> forecast_text(Forecast(7200.0, 0.0, 100, 10), 2)
+    '100 trials and 10 runs to compute: about 2.0 h of one core, about 60 min with 2 workers'
+    """
+    if not found.trials and not found.runs:
+        return "nothing to compute: all trials and runs are there"
+    text = f"{found.trials} trials and {found.runs} runs to compute: {time_left(found.seconds)} of one core"
+    if workers is not None and workers > 1:
+        text += f", {time_left(found.seconds / workers)} with {workers} workers"
+    if found.unknown:
+        text += f" (without {', '.join(found.unknown)})"
+    if found.tied_seconds:
+        text += f"; tied configurations: up to {time_left(found.tied_seconds)} of one core more"
+    return text
+
+
 def expansion_table(found: Expansion) -> Table:
     """Return the number of nodes that batches reach: single batches, and the rolling mean of Figure 2."""
     table = Table(title=plain(f"{found.dataset}: nodes reached per batch"), title_justify="left")
@@ -134,26 +154,35 @@ def bench_table(results: list[RunResult]) -> Table:
     """Return mean and standard deviation over seeds next to the published numbers, best AP first."""
     groups: dict[tuple[str, ...], list[RunResult]] = {}
     for result in results:
-        groups.setdefault(tuple(str(getattr(result, key)) for key in KEYS), []).append(result)
+        names = {"strategy": _name_of(result)}
+        groups.setdefault(tuple(names.get(key) or str(getattr(result, key)) for key in KEYS), []).append(result)
     shared = [i for i in range(1, len(KEYS)) if len({key[i] for key in groups}) == 1]
     title = ", ".join(f"{KEYS[i]} {next(iter(groups))[i]}" for i in shared)
-    theirs = any(_published(runs[0], metric) for runs in groups.values() for metric in METRICS)
+    profiles = {run.profile for run in results}
+    metrics = metrics_of(profiles.pop()) if len(profiles) == 1 else METRICS
+    theirs = any(_published(runs[0], metric) for runs in groups.values() for metric in metrics)
     marks = footnote(map(estimate_of, groups.values()))
     table = Table(title=plain(f"{SPREAD}; {title}"), title_justify="left", caption=marks, caption_justify="left")
     for i, name in enumerate((*KEYS, "seeds")):
         if i not in shared:
             table.add_column(name, overflow="fold", no_wrap=name == "seeds")
-    for metric in METRICS:
+    for metric in metrics:
         for name in (metric, "published") if theirs else (metric,):
             table.add_column(name, justify="right", no_wrap=True)
     for key, runs in sorted(groups.items(), key=lambda item: -float(np.mean([run.AP or 0 for run in item[1]]))):
-        cells = [cell for metric in METRICS for cell in _ours_and_published(runs, metric)[: 1 + theirs]]
+        cells = [cell for metric in metrics for cell in _ours_and_published(runs, metric)[: 1 + theirs]]
         table.add_row(*(plain(value) for i, value in enumerate(key) if i not in shared), str(len(runs)), *cells)
     return table
 
 
+def _name_of(run: RunResult) -> str:
+    """Return the name of a strategy, with its network where that is not the GCN."""
+    network = run.config.network
+    return run.strategy if network is None else f"{run.strategy} ({title_of_backbone(network)})"
+
+
 def _published(run: RunResult, metric: str) -> tuple[float, float] | None:
-    return published_for(run.dataset, run.strategy, metric, run.stream, run.setting, run.buffer)
+    return published_for(run.dataset, run.config.method, metric, run.stream, run.setting, run.buffer)
 
 
 def _ours_and_published(runs: list[RunResult], metric: str) -> tuple[str, str]:

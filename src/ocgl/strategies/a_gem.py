@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from pydantic import NonNegativeInt, PositiveInt
 
 from ocgl.buffers import NodeBuffer
+from ocgl.buffers.reservoir import Sampling
 from ocgl.graph import Batch
 from ocgl.strategies._core.base import strategy
 from ocgl.strategies._core.gradient import REPLAY_GRID, Examples, GradientStrategy
@@ -21,6 +22,7 @@ class AGEM(GradientStrategy):
     Args:
         memory_proportion: memories drawn per labelled node of the batch.
         buffer_size: nodes that the reservoir holds.
+        reservoir: how the reservoir decides (see `Reservoir`).
 
     >>> AGEM().sampling.hops
     2
@@ -37,11 +39,12 @@ class AGEM(GradientStrategy):
 
     memory_proportion: PositiveInt = 1
     buffer_size: NonNegativeInt = 500
+    reservoir: Sampling = "uniform"
 
     def build(self, width: int) -> None:
         """Make the network and the reservoir."""
         super().build(width)
-        self.buffer = NodeBuffer(self.buffer_size, width, self.layers, self.seed)
+        self.buffer = NodeBuffer(self.buffer_size, width, self.hops, self.seed, self.reservoir)
 
     def step(self, examples: Examples) -> None:
         """Follow the gradient of the batch, projected."""

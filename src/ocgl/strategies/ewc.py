@@ -39,7 +39,7 @@ class EWC(GradientStrategy):
     def build(self, width: int) -> None:
         """Make the network and its importances."""
         super().build(width)
-        self.importances = Importances({"fisher": self.strength}, self.anchor_every)
+        self.importances = Importances({"fisher": self.strength}, self.anchor_every, self.device)
 
     def step(self, examples: Examples) -> None:
         """Follow grad CE + 2 strength F (t - a)."""

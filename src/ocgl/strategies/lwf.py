@@ -8,8 +8,10 @@ import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
+from ocgl.errors import ConfigError
 from ocgl.graph import Batch, Neighborhood
-from ocgl.nn import IGNORE
+from ocgl.nn.devices import array_of, tensor_of
+from ocgl.nn.head import Init
 from ocgl.state import State
 from ocgl.strategies._core.base import strategy
 from ocgl.strategies._core.gradient import GRID, Examples, GradientStrategy, allowed, mean_cross_entropy
@@ -22,14 +24,17 @@ class LwF(GradientStrategy):
     """A copy of the network, taken every `update_every` batches, teaches the classes it knew.
 
     L = CE(batch) + lambda_dist * mean over the batch of -sum_c q_c log p_c
-    q = softmax(teacher / T), p = softmax(student / T), both over the teacher's classes
+    q = softmax(teacher / T), p = softmax(student / T), both over the distilled classes
 
     Args:
         lambda_dist: weight of the distillation.
         temperature: T.
         update_every: batches between copies.
+        distil: which of the teacher's classes are distilled: those `absent` from the batch (nothing if there are
+            none), or all that are `known` to it.
         student: `known` for a student's softmax over the teacher's classes, so that new classes are free; `all` for
-            one over all its classes, so that what it gives to new ones counts against it.
+            one over all its classes, so that what it gives to new ones counts against it (with distil=known).
+        init: distribution of initial weights.
 
     >>> LwF(update_every=10).sampling.hops
     2
@@ -50,30 +55,47 @@ class LwF(GradientStrategy):
     lambda_dist: NonNegativeFloat = 1.0
     temperature: PositiveFloat = 2.0
     update_every: PositiveInt = 10
+    distil: Literal["absent", "known"] = "absent"
     student: Literal["known", "all"] = "known"
+    init: Init = "kaiming"
+
+    def __post_init__(self) -> None:
+        if self.student == "all" and self.distil == "absent":
+            raise ConfigError("student=all compares all classes: it goes with distil=known")
+        super().__post_init__()
 
     def build(self, width: int) -> None:
         """Make the network and the place for its copy."""
         super().build(width)
         self.teacher = Teacher(self.trainer)
-        self._taught: Tensor | None = None
+        self._taught: tuple[Tensor, Tensor] | None = None
 
     def before_batch(self, examples: Examples) -> None:
-        """Ask the teacher once: it does not change during a batch."""
-        self._taught = self.teacher.probabilities(examples.neighborhood, self.temperature)
+        """Ask the teacher once per sample: it does not change during a batch."""
+        self._taught = None
+        given = self.teacher.logits(examples.neighborhood)
+        if given is not None:
+            columns = self._distilled(given.shape[1], examples)
+            if len(columns):
+                self._taught = torch.softmax(given[:, columns] / self.temperature, 1), columns
 
     def loss(self, examples: Examples) -> Tensor:
         """L = CE(batch) - lambda_dist * mean of sum_c q_c log p_c."""
         logits = self.logits(examples.neighborhood)
         loss = mean_cross_entropy(allowed(logits, examples), examples.targets)
-        q = self._taught
-        if q is not None and not self._teaches_itself(q, logits):
-            classes = q.shape[1]
-            known = logits if self.student == "all" else logits[:, :classes]
-            log_p = torch.log_softmax(known / self.temperature, 1)[:, :classes]
-            told = (q * log_p).sum(1)[torch.from_numpy(examples.targets != IGNORE)]
+        if self._taught is not None and not self._teaches_itself(self._taught[0], logits):
+            q, columns = self._taught
+            compared = logits if self.student == "all" else logits[:, columns]
+            log_p = torch.log_softmax(compared / self.temperature, 1)[:, : len(columns)]
+            told = self.labelled((q * log_p).sum(1), examples)
             loss = loss - self.lambda_dist * told.mean()
         return loss
+
+    def _distilled(self, known: int, examples: Examples) -> Tensor:
+        """Return the outputs to distil, of those that the teacher knows."""
+        outputs = np.arange(known)
+        chosen = np.setdiff1d(outputs, examples.targets) if self.distil == "absent" else outputs
+        return torch.from_numpy(chosen).to(self.device)
 
     def step(self, examples: Examples) -> None:
         """Make one step; from then on the teacher is not the student any more."""
@@ -114,12 +136,13 @@ class Teacher:
         self._model = copy.deepcopy(model).requires_grad_(False).eval()
         self.fresh = True
 
-    def probabilities(self, neighborhood: Neighborhood, temperature: float) -> Tensor | None:
-        """Return softmax(teacher / T); None before the first copy."""
+    def logits(self, neighborhood: Neighborhood) -> Tensor | None:
+        """Return the outputs of the copy; None before the first copy."""
         if self._model is None:
             return None
         with torch.no_grad():
-            return torch.softmax(self._model(neighborhood) / temperature, 1)
+            logits: Tensor = self._model(neighborhood)
+        return logits
 
     @property
     def nbytes(self) -> int:
@@ -130,8 +153,8 @@ class Teacher:
         """Return the copy."""
         if self._model is None:
             return State({}, {"fresh": self.fresh, "copied": False})
-        arrays = {name: p.numpy().copy() for name, p in self._model.named_parameters()}
-        arrays |= {name: buffer.numpy().copy() for name, buffer in self._model.named_buffers()}
+        arrays = {name: array_of(p) for name, p in self._model.named_parameters()}
+        arrays |= {name: array_of(buffer) for name, buffer in self._model.named_buffers()}
         return State(dict(arrays), {"fresh": self.fresh, "copied": True})
 
     def load_state(self, state: State) -> None:
@@ -140,6 +163,6 @@ class Teacher:
         if state.facts["copied"]:
             self._model = copy.deepcopy(self._trainer.model).requires_grad_(False).eval()
             for name, parameter in self._model.named_parameters():
-                parameter.data = torch.from_numpy(np.array(state.arrays[name]))
+                parameter.data = tensor_of(state.arrays[name], self._trainer.device)
             for name, buffer in self._model.named_buffers():
-                buffer.copy_(torch.from_numpy(np.array(state.arrays[name])))
+                buffer.copy_(tensor_of(state.arrays[name]))

@@ -2,7 +2,6 @@
 
 from typing import Any, ClassVar, Literal
 
-import torch
 from pydantic import NonNegativeFloat, PositiveInt
 
 from ocgl.graph import Batch
@@ -22,6 +21,7 @@ class MAS(GradientStrategy):
         strength: weight of the penalty.
         anchor_every: batches between moves of the anchor; with 1, the penalty acts between passes only.
         power: 1 for the absolute gradient, 2 for the squared one.
+        average_outputs: take the mean of the squared outputs of a node instead of their sum.
 
     >>> MAS(strength=1).power
     1
@@ -38,11 +38,12 @@ class MAS(GradientStrategy):
     strength: NonNegativeFloat = 100.0
     anchor_every: PositiveInt = 1
     power: Literal[1, 2] = 1
+    average_outputs: bool = False
 
     def build(self, width: int) -> None:
         """Make the network and its importances."""
         super().build(width)
-        self.importances = Importances({"sensitivity": self.strength}, self.anchor_every)
+        self.importances = Importances({"sensitivity": self.strength}, self.anchor_every, self.device)
 
     def step(self, examples: Examples) -> None:
         """Follow grad CE + 2 strength S (t - a)."""
@@ -51,7 +52,8 @@ class MAS(GradientStrategy):
 
     def after_batch(self, examples: Examples, batch: Batch) -> None:
         """Take the gradient of the outputs' mean squared length at the parameters reached into S."""
-        length = self.logits(examples.neighborhood)[torch.from_numpy(batch.known)].square().sum(1).mean()
+        squares = self.labelled(self.logits(examples.neighborhood), examples).square()
+        length = squares.mean() if self.average_outputs else squares.sum(1).mean()
         sensitivity = [g.abs().pow(self.power) for g in self.gradients(length)]
         self.importances.update({"sensitivity": sensitivity}, examples.labelled, self.trainer.parameters)
 

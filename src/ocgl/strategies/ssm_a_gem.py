@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 from pydantic import NonNegativeInt, PositiveInt
 
 from ocgl.buffers import SubgraphBuffer
-from ocgl.buffers.subgraphs import Source, offer_bound
+from ocgl.buffers.reservoir import Sampling
+from ocgl.buffers.subgraphs import Centres, Source, offer_bound
 from ocgl.graph import Batch, Cost
 from ocgl.strategies._core.base import strategy
 from ocgl.strategies._core.gradient import REPLAY_GRID, Examples, GradientStrategy
@@ -19,17 +20,20 @@ class SSMAGEM(GradientStrategy):
     g = grad CE(batch), r = grad CE(memories);  if g.r < 0:  g <- g - (g.r / r.r) r;  Adam follows g.
 
     A memory is a sparsified subgraph around a past node, frozen when it was stored: at most b1 first-hop and b2
-    second-hop nodes, drawn uniformly, and all edges among them. All its nodes count against the buffer, which
-    therefore holds M // (1 + b1 + b2) subgraphs.
+    second-hop nodes, drawn uniformly, with the edges among them.
 
     Args:
         memory_proportion: memories drawn per labelled node of the batch.
-        buffer_size: M, the nodes that the reservoir holds.
+        buffer_size: M, the nodes that the reservoir holds (see `centres`).
         neighbors_budget: (b1, b2).
-        source: cut subgraphs out of the store's `graph`, or out of what was sampled around the `batch`.
+        source: cut subgraphs out of what was sampled around the `batch`, with the sampled edges only, or out of the
+            store's `graph`, with all edges.
+        centres: `on_top`: only neighbours count against M, and the buffer holds M // max(1, b1 + b2) subgraphs, up to
+            M (1 + 1 / (b1 + b2)) nodes; `counted`: all nodes count, and it holds M // (1 + b1 + b2).
+        reservoir: how the reservoir decides (see `Reservoir`).
 
     >>> SSMAGEM(neighbors_budget=(5, 5)).needs_store
-    True
+    False
     """
 
     name: ClassVar[str] = "ssm-a-gem"
@@ -45,13 +49,22 @@ class SSMAGEM(GradientStrategy):
     memory_proportion: PositiveInt = 1
     buffer_size: NonNegativeInt = 500
     neighbors_budget: tuple[NonNegativeInt, NonNegativeInt] = (5, 5)
-    source: Source = "graph"
+    source: Source = "batch"
+    centres: Centres = "on_top"
+    reservoir: Sampling = "uniform"
 
     def build(self, width: int) -> None:
         """Make the network and the reservoir."""
         super().build(width)
         self.buffer = SubgraphBuffer(
-            self.buffer_size, self.neighbors_budget, width, self.sampling, self.source, self.seed
+            self.buffer_size,
+            self.neighbors_budget,
+            width,
+            self.sampling,
+            self.source,
+            self.centres,
+            self.seed,
+            self.reservoir,
         )
 
     def step(self, examples: Examples) -> None:
@@ -67,9 +80,10 @@ class SSMAGEM(GradientStrategy):
 
     @property
     def needs_store(self) -> bool:
-        """Subgraphs are cut out of the store, unless `source` is `batch`."""
-        return self.source == "graph"
+        """Subgraphs may be cut out of the store, and passes may sample from it."""
+        return self.source == "graph" or super().needs_store
 
     def extra_bound(self, nodes: int, row_bytes: int) -> Cost:
-        """Return the most that cutting a subgraph around each of `nodes` nodes reads."""
-        return offer_bound(self.neighbors_budget, self.source, nodes, row_bytes)
+        """Return the most that cutting a subgraph around each of `nodes` nodes reads, beside further samples."""
+        cuts = offer_bound(self.neighbors_budget, self.source, nodes, row_bytes)
+        return super().extra_bound(nodes, row_bytes) + cuts

@@ -2,15 +2,13 @@
 
 from typing import Any, ClassVar
 
-import numpy as np
-import torch
 from pydantic import NonNegativeFloat, PositiveInt
-from torch import Tensor, nn
+from torch import Tensor
 
 from ocgl.errors import ConfigError
 from ocgl.graph import Batch, Neighborhood
-from ocgl.graph.features import dense
-from ocgl.nn import GCN
+from ocgl.nn import SparseGradient, gradients_of
+from ocgl.strategies._core.backbones import GCN_NAME, find_backbone, title_of_backbone
 from ocgl.strategies._core.base import strategy
 from ocgl.strategies._core.gradient import GRID, Examples, GradientStrategy
 from ocgl.strategies._core.importance import Importances, without_effect
@@ -57,12 +55,19 @@ class TWP(GradientStrategy):
     def __post_init__(self) -> None:
         if self.norm == "sym" and self.degrees == "store":
             raise ConfigError("twp: attention is defined over sampled degrees; degrees=store does not go with norm=sym")
+        if self.backbone != GCN_NAME and not hasattr(find_backbone(self.backbone), "edge_scores"):
+            name = title_of_backbone(self.backbone)
+            raise ConfigError(
+                f"twp needs scores of the edges in the first layer: {name} has no edge_scores(x, edge_index)"
+            )
         super().__post_init__()
 
     def build(self, width: int) -> None:
         """Make the network and its two importances."""
         super().build(width)
-        self.importances = Importances({"loss": self.lambda_l, "topology": self.lambda_t}, self.anchor_every)
+        self.importances = Importances(
+            {"loss": self.lambda_l, "topology": self.lambda_t}, self.anchor_every, self.device
+        )
 
     def step(self, examples: Examples) -> None:
         """Follow grad CE + 2 (lambda_l W_l + lambda_t W_t) (t - a)."""
@@ -77,31 +82,10 @@ class TWP(GradientStrategy):
         self.importances.update(terms, examples.labelled, self.trainer.parameters)
 
     def _topology_gradients(self, neighborhood: Neighborhood) -> list[Tensor]:
-        assert isinstance(self.model, GCN)
-        first = self.model.first
-        weight = first.t() if self.layers == 1 else first
-        (gradient,) = torch.autograd.grad(attention(neighborhood, weight).norm(), [first])
-        return [gradient if p is first else torch.zeros_like(p) for p in self.model.parameters()]
+        scores: Tensor = self.model.attention(neighborhood)  # type: ignore[operator]
+        return [g.multiplied() if isinstance(g, SparseGradient) else g for g in gradients_of(self.model, scores.norm())]
 
     @classmethod
     def canonical_config(cls, config: Json) -> Json:
         """With one pass the anchor is where the parameters are: no strength acts. Beta never does."""
         return without_effect(cls.grid, config, ("lambda_l", "lambda_t")) | {"beta": cls.grid["beta"][0]}
-
-
-def attention(neighborhood: Neighborhood, weight: Tensor) -> Tensor:
-    """Return the attention that each node pays to the messages it receives, its own among them.
-
-    e_uv = LeakyReLU_0.2(h_u . tanh(h_v)) over the sampled edges u to v and the self-loops, h the first layer's
-    output before ReLU; then softmax over what v receives.
-    """
-    last = dense(neighborhood.table.take(neighborhood.nodes[neighborhood.sizes[-2] :]))
-    h = torch.from_numpy(np.concatenate([neighborhood.aggregated, last])) @ weight
-    nodes = torch.arange(len(h))
-    source = torch.cat([torch.from_numpy(neighborhood.indices).long(), nodes])
-    receivers = np.repeat(np.arange(len(neighborhood.indptr) - 1), np.diff(neighborhood.indptr))
-    target = torch.cat([torch.from_numpy(receivers), nodes])
-    e = nn.functional.leaky_relu((h[source] * torch.tanh(h)[target]).sum(1), 0.2)
-    most = torch.full((len(h),), -torch.inf).scatter_reduce(0, target, e.detach(), "amax")
-    raised = torch.exp(e - most[target])
-    return raised / torch.zeros(len(h)).index_add(0, target, raised)[target]

@@ -57,7 +57,7 @@ def build(graph: Graph, config: StreamConfig) -> Stream:
     role = roles(graph, layout, config)
     if not (role == TRAIN).any():
         raise StreamError(f"{graph.name} has no labelled node to learn from")
-    if config.kind == "time":
+    if config.kind in ("time", "order"):
         _check_time_tasks(layout, role, config)
     tasks, role_in_order = layout.arrives[layout.order], role[layout.order]
     cuts = step_ends(tasks, role_in_order, config)

@@ -41,8 +41,9 @@ def check_stream(stream: "Stream") -> None:
     _require(bool((stream.role[stream.label_order] == TRAIN).all()), "a label of a held-out node is given away")
     counts = [stream.base.get(key) for key in ("all", "labelled", "train")]
     _require(all(isinstance(count, int) for count in counts), "its node counts are missing")
-    if stream.config["kind"] == "time":
-        times = np.arange(nodes) if stream.graph.time is None else stream.graph.time
+    if stream.config["kind"] in ("time", "order"):
+        given = None if stream.config["kind"] == "order" else stream.graph.time
+        times = np.arange(nodes) if given is None else given
         later = np.diff(times[stream.order]) < 0
         text = "it claims an order of time, but node {} arrives after node {} and is of an earlier time"
         if later.any():

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, 
 from ocgl.errors import ConfigError
 from ocgl.validation import plain_numbers
 
-Kind = Literal["class", "time", "domain", "task", "blurry", "iid"]
+Kind = Literal["class", "time", "order", "domain", "task", "blurry", "iid"]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -15,15 +15,16 @@ class StreamConfig(BaseModel):
     """Options of a stream. All random choices depend on `stream_seed` alone.
 
     Args:
-        kind: class-, time-, domain- or task-incremental, `blurry` (class-incremental, with the fraction `blurry_share`
-            of each class in other tasks), or `iid` (shuffled, scored on the class tasks).
+        kind: class-, time-, domain- or task-incremental, `order` (by row, for a dataset without times), `blurry`
+            (class-incremental, with the fraction `blurry_share` of each class in other tasks), or `iid` (shuffled,
+            scored on the class tasks).
         batch_size: nodes per batch, counted according to `batching`.
         stream_seed: seed of the split and of the order of arrival.
         split: fractions of training, validation and test nodes.
         stratify: split within each (task, class) cell, or all nodes at random.
         classes_per_task: classes per task, where tasks consist of classes.
         class_order: `label` (0, 1, 2, ...), `random`, or a list of labels.
-        time_tasks: tasks of a time-incremental stream.
+        time_tasks: tasks of a stream by time or by row order.
         ti_bins: tasks with equally many nodes, or with equal intervals of time.
         blurry_share: fraction of each class that arrives with another task, in a blurry stream.
         batching: `train` counts the training nodes of a batch, `all` counts all nodes.

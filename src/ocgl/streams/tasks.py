@@ -32,7 +32,7 @@ class Plan:
 
 def plan(graph: Graph, config: StreamConfig) -> Plan:
     """Return the tasks and the order of arrival that a configuration describes."""
-    if config.kind == "time":
+    if config.kind in ("time", "order"):
         return _by_time(graph, config)
     if config.kind == "domain":
         return _by_domain(graph, config)
@@ -126,7 +126,7 @@ def _by_time(graph: Graph, config: StreamConfig) -> Plan:
     if config.time_tasks > graph.nodes:
         text = f"{graph.name} has {graph.nodes} nodes, too few for time_tasks={config.time_tasks}"
         raise StreamError(f"{text}; set fewer time_tasks")
-    times = timestamps(graph)
+    times = timestamps(graph, config.kind)
     tie = generator(config.stream_seed, "order").permutation(graph.nodes)
     order = np.lexsort((tie, times))
     if config.ti_bins == "equal_nodes":
@@ -137,9 +137,13 @@ def _by_time(graph: Graph, config: StreamConfig) -> Plan:
     return Plan(arrives, np.where(graph.y >= 0, arrives, -1), order)
 
 
-def timestamps(graph: Graph) -> DoubleArray:
-    """Return the time of each node, or its row number if the dataset has no times."""
-    return np.arange(graph.nodes, dtype=np.float64) if graph.time is None else graph.time
+def timestamps(graph: Graph, kind: str) -> DoubleArray:
+    """Return what a stream by time or by row order sorts by: the time of each node, or its row number."""
+    if kind == "order":
+        return np.arange(graph.nodes, dtype=np.float64)
+    if graph.time is None:
+        raise StreamError(f"{graph.name} has no times; a stream by the order of its rows is called `order`")
+    return graph.time
 
 
 def _by_domain(graph: Graph, config: StreamConfig) -> Plan:

@@ -1,6 +1,6 @@
-"""A saved learner in a new process: `python -m ocgl.testing.reload FOLDER` loads it, learns on, and predicts.
+"""Saved learners in a new process: `python -m ocgl.testing.reload FOLDER ...` loads each, learns on, and predicts.
 
-The folder holds `stream.npz`, `state.safetensors` and `strategy.json`; the scores go to `now.npy` and `later.npy`.
+A folder holds `stream.npz`, `state.safetensors` and `strategy.json`; the scores go to `now.npy` and `later.npy`.
 """
 
 import json
@@ -84,16 +84,31 @@ def in_new_process(strategy: Strategy, state: State, stream: Stream, done: int, 
         done: number of batches that were learned.
         folder: an empty folder.
     """
+    write(strategy, state, stream, done, folder)
+    read_in_new_process([folder])
+    return scores_in(folder)
+
+
+def write(strategy: Strategy, state: State, stream: Stream, done: int, folder: Path) -> None:
+    """Write what a new process needs to go on; the arguments are those of `in_new_process`."""
     assert is_findable(strategy)
     stream.save(folder / "stream.npz")
     state.save(folder / "state.safetensors")
     made = {"strategy": spec_of(strategy), "seed": strategy.seed, "done": done}
     write_json(folder / "strategy.json", made | {"hyperparameters": strategy.hyperparameters()})
-    command = [sys.executable, "-m", "ocgl.testing.reload", str(folder)]
+
+
+def read_in_new_process(folders: list[Path]) -> None:
+    """Let one new process go on with what was written into some folders."""
+    command = [sys.executable, "-m", "ocgl.testing.reload", *map(str, folders)]
     ended = subprocess.run(command, capture_output=True, text=True)
     if ended.returncode:
         lines = ended.stderr.strip().splitlines()
         raise RuntimeError(lines[-1] if lines else f"the new process ended with code {ended.returncode}")
+
+
+def scores_in(folder: Path) -> list[FloatArray]:
+    """Return what a new process has predicted: right away, and after learning the rest of the stream."""
     return [np.load(folder / name, allow_pickle=False) for name in ("now.npy", "later.npy")]
 
 
@@ -108,4 +123,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    for given in sys.argv[1:]:
+        main(Path(given))

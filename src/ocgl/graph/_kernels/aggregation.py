@@ -99,7 +99,8 @@ def dense_rows(
 
 @kernel
 def sparse_rows(
-    starts: IntArray,
+    begins: IntArray,
+    ends: IntArray,
     columns: PositionArray,
     values: FloatArray,
     width: int,
@@ -110,37 +111,37 @@ def sparse_rows(
     self_weight: FloatArray,
     rows: int,
 ) -> FloatArray:
-    """Return the same sums as `dense_rows`, for a CSR table (starts, columns, values)."""
+    """Return the same sums as `dense_rows`, for a table of sparse rows (begins, ends, columns, values)."""
     out = np.zeros((rows, width), np.float32)
     weighted = len(self_weight) > 0
     for v in range(rows):
         into = out[v]
         scale = self_weight[v] if weighted else np.float32(1)
-        for i in range(starts[nodes[v]], starts[nodes[v] + 1]):
+        for i in range(begins[nodes[v]], ends[nodes[v]]):
             into[columns[i]] += scale * values[i]
         for e in range(indptr[v], indptr[v + 1]):
             node = nodes[indices[e]]
             if weighted:
                 scale = edge_weight[e]
-            for i in range(starts[node], starts[node + 1]):
+            for i in range(begins[node], ends[node]):
                 into[columns[i]] += scale * values[i]
     return out
 
 
 @kernel
 def gathered(
-    starts: IntArray, columns: PositionArray, values: FloatArray, nodes: PositionArray
+    begins: IntArray, ends: IntArray, columns: PositionArray, values: FloatArray, nodes: PositionArray
 ) -> tuple[FloatArray, PositionArray, IntArray]:
-    """Return a copy of selected CSR rows: values, columns and row starts."""
-    begins = np.zeros(len(nodes) + 1, np.int64)
+    """Return a copy of selected sparse rows as CSR: values, columns and row starts."""
+    starts = np.zeros(len(nodes) + 1, np.int64)
     for v in range(len(nodes)):
-        begins[v + 1] = begins[v] + starts[nodes[v] + 1] - starts[nodes[v]]
-    copied, positions = np.empty(begins[-1], np.float32), np.empty(begins[-1], np.int32)
+        starts[v + 1] = starts[v] + ends[nodes[v]] - begins[nodes[v]]
+    copied, positions = np.empty(starts[-1], np.float32), np.empty(starts[-1], np.int32)
     for v in range(len(nodes)):
-        start, end = starts[nodes[v]], starts[nodes[v] + 1]
-        copied[begins[v] : begins[v + 1]] = values[start:end]
-        positions[begins[v] : begins[v + 1]] = columns[start:end]
-    return copied, positions, begins
+        begin, end = begins[nodes[v]], ends[nodes[v]]
+        copied[starts[v] : starts[v + 1]] = values[begin:end]
+        positions[starts[v] : starts[v + 1]] = columns[begin:end]
+    return copied, positions, starts
 
 
 @kernel

@@ -33,7 +33,7 @@ def below(state: np.uint64, bound: int) -> np.int64:
 
 @inlined
 def slot_of(keys: IntArray, key: int) -> np.int64:
-    """Return the slot of a key, or the empty slot (-1) where to insert it."""
+    """Return the slot of a key, or the empty slot (-1) where to insert it; a removed key (-2) is passed by."""
     mask = len(keys) - 1
     slot = np.int64(mix(np.uint64(key)) & np.uint64(mask))
     while keys[slot] != -1 and keys[slot] != key:
@@ -55,12 +55,19 @@ def lookup(keys: IntArray, values: PositionArray, wanted: IntArray) -> PositionA
 
 
 @kernel
-def insert(keys: IntArray, values: PositionArray, new: IntArray, first: int) -> None:
-    """Insert new keys with the values first, first + 1, ..."""
+def insert(keys: IntArray, values: PositionArray, new: IntArray, positions: PositionArray) -> None:
+    """Insert new keys with their values."""
     for i in range(len(new)):
         slot = slot_of(keys, new[i])
         keys[slot] = new[i]
-        values[slot] = first + i
+        values[slot] = positions[i]
+
+
+@kernel
+def remove(keys: IntArray, old: IntArray) -> None:
+    """Remove keys that are there; their slots stay taken."""
+    for i in range(len(old)):
+        keys[slot_of(keys, old[i])] = -2
 
 
 class IdTable:
@@ -70,12 +77,18 @@ class IdTable:
     >>> table.append(np.array([70, 5]))
     >>> table.find(np.array([5, 6])).tolist()
     [1, -1]
+    >>> table.remove(np.array([5]))
+    >>> table.append(np.array([5]))
+    >>> table.find(np.array([5, 70])).tolist()
+    [2, 0]
     """
 
     def __init__(self) -> None:
         self._keys = np.full(16, -1, np.int64)
         self._values = np.zeros(16, np.int32)
+        self._taken = 0  # slots in use, those of removed ids included
         self.size = 0
+        """Positions given so far."""
 
     @property
     def nbytes(self) -> int:
@@ -88,19 +101,23 @@ class IdTable:
 
     def append(self, ids: IntArray) -> None:
         """Add ids, which must be new and distinct, at the next positions."""
-        wanted = self.size + len(ids)
-        if wanted * 4 > len(self._keys) * 3:
-            self._grow(wanted)
-        insert(self._keys, self._values, ids, self.size)
-        self.size = wanted
+        if (self._taken + len(ids)) * 4 > len(self._keys) * 3:
+            self._grow(len(ids))
+        insert(self._keys, self._values, ids, np.arange(self.size, self.size + len(ids), dtype=np.int32))
+        self._taken += len(ids)
+        self.size += len(ids)
 
-    def _grow(self, wanted: int) -> None:
+    def remove(self, ids: IntArray) -> None:
+        """Remove distinct ids that are there; their positions are not given again."""
+        remove(self._keys, ids)
+
+    def _grow(self, more: int) -> None:
         used = self._keys >= 0
-        ids = np.empty(self.size, np.int64)
-        ids[self._values[used]] = self._keys[used]
+        ids, positions = self._keys[used], self._values[used]
         slots = len(self._keys)
-        while wanted * 4 > slots * 3:  # the size depends on the number of ids, not on how they were batched
+        while (len(ids) + more) * 4 > slots * 3:  # the size depends on the number of ids, not on how they were batched
             slots *= 2
         self._keys = np.full(slots, -1, np.int64)
         self._values = np.zeros(slots, np.int32)
-        insert(self._keys, self._values, ids, 0)
+        insert(self._keys, self._values, ids, positions)
+        self._taken = len(ids)

@@ -29,19 +29,24 @@ def _add_rows(
 
 @kernel
 def _transposed(
-    starts: IntArray, columns: PositionArray, values: FloatArray, nodes: PositionArray, width: int
+    row_begins: IntArray,
+    row_ends: IntArray,
+    columns: PositionArray,
+    values: FloatArray,
+    nodes: PositionArray,
+    width: int,
 ) -> tuple[PositionArray, PositionArray, FloatArray]:
     """Return selected CSR rows as CSC: column starts, local rows, values."""
     begins = np.zeros(width + 1, np.int32)
     for node in nodes:
-        for i in range(starts[node], starts[node + 1]):
+        for i in range(row_begins[node], row_ends[node]):
             begins[columns[i] + 1] += 1
     for column in range(width):
         begins[column + 1] += begins[column]
     rows, entries = np.empty(begins[-1], np.int32), np.empty(begins[-1], np.float32)
     free = begins[:-1].copy()
     for v in range(len(nodes)):
-        for i in range(starts[nodes[v]], starts[nodes[v] + 1]):
+        for i in range(row_begins[nodes[v]], row_ends[nodes[v]]):
             position = free[columns[i]]
             free[columns[i]] += 1
             rows[position], entries[position] = v, values[i]
@@ -50,11 +55,16 @@ def _transposed(
 
 @kernel
 def _by_row(
-    starts: IntArray, columns: PositionArray, values: FloatArray, nodes: PositionArray, weight: FloatArray
+    row_begins: IntArray,
+    row_ends: IntArray,
+    columns: PositionArray,
+    values: FloatArray,
+    nodes: PositionArray,
+    weight: FloatArray,
 ) -> FloatArray:
     out = np.zeros((len(nodes), weight.shape[1]), np.float32)
     for v in range(len(nodes)):
-        _add_rows(out[v], weight, columns, values, starts[nodes[v]], starts[nodes[v] + 1])
+        _add_rows(out[v], weight, columns, values, row_begins[nodes[v]], row_ends[nodes[v]])
     return out
 
 
@@ -86,13 +96,14 @@ class SparseRows:
     """Selected rows X of a CSR table, for the products XW and X'G.
 
     Args:
-        starts: CSR row starts of the table.
+        begins: where each row of the table begins.
+        ends: where each row of the table ends.
         columns: column of each entry.
         values: value of each entry.
         nodes: the selected rows.
         width: number of columns.
 
-    >>> table = np.array([0, 1, 2]), np.array([1, 1], np.int32), np.array([2.0, 1.0], np.float32)
+    >>> table = np.array([0, 1]), np.array([1, 2]), np.array([1, 1], np.int32), np.array([2.0, 1.0], np.float32)
     >>> rows = SparseRows(*table, np.array([0, 1], np.int32), width=2)
     >>> rows.times(np.ones((2, 1), np.float32)).tolist()
     [[2.0], [1.0]]
@@ -101,9 +112,15 @@ class SparseRows:
     """
 
     def __init__(
-        self, starts: IntArray, columns: PositionArray, values: FloatArray, nodes: PositionArray, width: int
+        self,
+        begins: IntArray,
+        ends: IntArray,
+        columns: PositionArray,
+        values: FloatArray,
+        nodes: PositionArray,
+        width: int,
     ) -> None:
-        self._table = (starts, columns, values)
+        self._table = (begins, ends, columns, values)
         self._nodes = nodes
         self._width = width
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ocgl.graph._kernels.hashing import node_state
+from ocgl.graph._kernels.rows import place_of
 from ocgl.graph._kernels.sampling import _draw
 from ocgl.graph.neighbor_sampling import Cost, sample_bytes
 from ocgl.graph.neighborhood import Neighborhood
@@ -21,7 +22,7 @@ class Sparsified:
 
     Args:
         nodes: positions of the nodes, in order of hop; the centre is first.
-        joined: symmetric adjacency matrix, of shape [num_nodes, num_nodes].
+        joined: adjacency matrix, of shape [num_nodes, num_nodes]; row i has the nodes that i receives from.
         ring: hop of each node: 0, 1 or 2.
         reads: number of neighbour ids read.
         rows: number of adjacency rows read.
@@ -57,17 +58,8 @@ def _adjacent(heads: IntArray, pool: PositionArray, a: int, b: int) -> tuple[boo
     """Return whether a and b are adjacent, by binary search in the shorter row, and the number of entries read."""
     if heads[a, 1] > heads[b, 1]:
         a, b = b, a
-    low, high = heads[a, 0], heads[a, 0] + heads[a, 1]
-    end = high
-    probes = 1 if low < high else 0
-    while low < high:
-        probes += 1
-        middle = (low + high) // 2
-        if pool[middle] < b:
-            low = middle + 1
-        else:
-            high = middle
-    return bool(low < end and pool[low] == b), probes
+    place, probes = place_of(heads, pool, a, b)
+    return bool(place >= 0), probes
 
 
 @inlined
@@ -82,11 +74,11 @@ def _drawn_neighbors(heads: IntArray, pool: PositionArray, node: int, most: int,
     return drawn
 
 
-@kernel
-def _sparsify(
+@inlined
+def _chosen(
     heads: IntArray, pool: PositionArray, centre: int, first: int, second: int, key: np.uint64
-) -> tuple[PositionArray, BoolArray, int]:
-    """Return the nodes (centre, first hop, second hop), their adjacency matrix, and the number of ids read."""
+) -> tuple[PositionArray, int]:
+    """Return the nodes (centre, first hop, second hop), and the number of ids read."""
     near = _drawn_neighbors(heads, pool, centre, first, key)
     far = np.empty(len(near) * second, np.int32)
     count = 0
@@ -107,6 +99,15 @@ def _sparsify(
     nodes[0] = centre
     nodes[1 : 1 + len(near)] = near
     nodes[1 + len(near) :] = far[:count]
+    return nodes, reads
+
+
+@kernel
+def _sparsify(
+    heads: IntArray, pool: PositionArray, centre: int, first: int, second: int, key: np.uint64
+) -> tuple[PositionArray, BoolArray, int]:
+    """Return the nodes (centre, first hop, second hop), their adjacency matrix, and the number of ids read."""
+    nodes, reads = _chosen(heads, pool, centre, first, second, key)
     joined = np.zeros((len(nodes), len(nodes)), np.bool_)
     for i in range(len(nodes)):
         for j in range(i):
@@ -114,6 +115,22 @@ def _sparsify(
             joined[i, j] = joined[j, i] = adjacent
             reads += probes
     return nodes, joined, reads
+
+
+@kernel
+def _sparsify_sample(
+    heads: IntArray, indices: PositionArray, centre: int, first: int, second: int, key: np.uint64
+) -> tuple[PositionArray, BoolArray]:
+    """Return the nodes (centre, first hop, second hop) and the sampled edges among them ([i, j]: i receives from j)."""
+    nodes, _ = _chosen(heads, indices, centre, first, second, key)
+    joined = np.zeros((len(nodes), len(nodes)), np.bool_)
+    for i in range(len(nodes)):
+        start, degree = heads[nodes[i]]
+        for edge in range(start, start + degree):
+            for j in range(len(nodes)):
+                if nodes[j] == indices[edge]:
+                    joined[i, j] = True
+    return nodes, joined
 
 
 def sparsify(arrays: tuple[IntArray, PositionArray], centre: int, budget: tuple[int, int], key: int) -> Sparsified:
@@ -131,18 +148,32 @@ def sparsify(arrays: tuple[IntArray, PositionArray], centre: int, budget: tuple[
     nodes, joined, reads = _sparsify(*arrays, centre, *budget, np.uint64(key))
     near = min(int(arrays[0][centre, 1]), budget[0])
     rows = 1 + near + len(nodes) * (len(nodes) - 1)
+    return _ordered(nodes, joined, reads, rows)
+
+
+def sparsify_sample(neighborhood: Neighborhood, seed: int, budget: tuple[int, int], key: int) -> Sparsified:
+    """Return a random two-hop subgraph around a seed, cut out of a sampled neighbourhood: sampled edges only.
+
+    An edge has the direction in which it was sampled: [i, j] of `joined` says that i receives from j. Nodes are given
+    as indices into the neighbourhood. Nothing is read from a store.
+
+    Args:
+        neighborhood: the sampled neighbourhood.
+        seed: index of the seed.
+        budget: most first-hop nodes, and most second-hop nodes in total.
+        key: key of the random draws.
+    """
+    heads = np.zeros((len(neighborhood.nodes), 2), np.int64)
+    heads[: len(neighborhood.indptr) - 1, 0] = neighborhood.indptr[:-1]
+    heads[: len(neighborhood.indptr) - 1, 1] = np.diff(neighborhood.indptr)
+    nodes, joined = _sparsify_sample(heads, neighborhood.indices, seed, *budget, np.uint64(key))
+    return _ordered(nodes, joined, 0, 0)
+
+
+def _ordered(nodes: PositionArray, joined: BoolArray, reads: int, rows: int) -> Sparsified:
+    """Put the nodes in order of their distance from the first: a second-hop node may be a neighbour of the centre."""
     ring = np.full(len(nodes), 2, np.int32)
     ring[joined[0]] = 1
     ring[0] = 0
     order = np.argsort(ring, kind="stable")
     return Sparsified(nodes[order], joined[np.ix_(order, order)], ring[order], reads, rows)
-
-
-def local_adjacency(neighborhood: Neighborhood) -> tuple[IntArray, PositionArray]:
-    """Return the sampled edges as an undirected adjacency (heads and pool) over the neighbourhood's local indices."""
-    target = np.repeat(np.arange(len(neighborhood.indptr) - 1), np.diff(neighborhood.indptr))
-    ends = np.concatenate([[target, neighborhood.indices], [neighborhood.indices, target]], axis=1)
-    pairs = np.unique(ends, axis=1)
-    degree = np.bincount(pairs[0], minlength=len(neighborhood.nodes))
-    heads = np.stack([np.cumsum(degree) - degree, degree], axis=1)
-    return heads.astype(np.int64), pairs[1].astype(np.int32)

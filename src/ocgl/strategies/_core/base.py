@@ -1,6 +1,7 @@
 """The base class of all strategies: learn from batches, predict for nodes, and nothing else."""
 
 import dataclasses
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, cast, dataclass_transform
@@ -10,7 +11,7 @@ from pydantic import ConfigDict, Field, PositiveInt, model_validator
 from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 
-from ocgl.errors import NeedsStoreError, StateError, WrongSamplingError, WrongWidthError
+from ocgl.errors import DeviceWarning, NeedsStoreError, StateError, WrongSamplingError, WrongWidthError
 from ocgl.graph import UNKNOWN, Batch, Cost, Neighborhood, NeighborSampling
 from ocgl.graph.features import Table
 from ocgl.graph.neighbor_sampling import Degrees, Norm
@@ -197,6 +198,17 @@ class Strategy(ABC):
         best: IntArray = labels[scores.argmax(1)]
         return best
 
+    @property
+    def device_name(self) -> str:
+        """Name of the device that the method computes on."""
+        return "cpu"
+
+    def to(self, device: str) -> Self:
+        """Compute on a device from now on. A method that has no part on a device stays on the CPU and warns."""
+        if device not in ("cpu", "auto"):
+            warnings.warn(f"{self.name} computes on the CPU, not on {device}", DeviceWarning, stacklevel=2)
+        return self
+
     def update_bound(self, nodes: int, row_bytes: int) -> Cost:
         """Return the most that an update on `nodes` nodes reads, whatever the graph."""
         return self.sampling.bound(nodes, row_bytes) + self.extra_bound(nodes, row_bytes)
@@ -318,6 +330,7 @@ class Strategy(ABC):
     def clone(self) -> Self:
         """Return a copy that goes on independently."""
         twin = type(self)(seed=self.seed, **self.hyperparameters())
+        twin.to(self.device_name)
         twin.load_state(self.state())
         return twin
 

@@ -43,7 +43,7 @@ class CachedPredictor:
     def _version(self) -> tuple[int, ...]:
         """What changes when a prediction may change, also where store or strategy were changed directly."""
         learner = self._learner
-        return learner.version, len(learner.store), learner.store.edges, learner.strategy.updates
+        return learner.version, learner.store.version, learner.strategy.updates
 
     def _answered(self, ids: IntArray, candidates: IntArray | None) -> IntArray:
         learner = self._learner

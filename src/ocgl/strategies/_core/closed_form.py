@@ -77,7 +77,7 @@ class ClosedForm(Strategy):
             assert batch.store is not None
             self._revisit(batch.store)
             known = neighborhood.nodes[: neighborhood.seeds][batch.known]
-            self.buffer.offer(batch.store.ids_at(known), rows, labels)
+            self.buffer.offer(known.astype(np.int64), rows, labels)
 
     def _encode(self, neighborhood: Neighborhood) -> FloatArray:
         """Return the features of the seeds; a sum that overflows would make every later answer meaningless."""
@@ -88,13 +88,18 @@ class ClosedForm(Strategy):
         return rows
 
     def _revisit(self, store: MeteredStore) -> None:
-        """Correct what was learned of the nodes whose turn it is; a node that this store does not know stays."""
+        """Correct what was learned of the nodes whose turn it is.
+
+        A node that was removed leaves the buffer; what it has taught stays. One that has not arrived here is left out.
+        """
         slots = self.buffer.turn(self.revisit)
-        slots = slots[store.has_arrived(self.buffer.ids[slots])]
+        self.buffer.empty(slots[store.was_removed(self.buffer.positions[slots])])
+        slots = slots[store.is_present(self.buffer.positions[slots])]
         if len(slots) == 0:
             return
-        distinct, place = np.unique(self.buffer.ids[slots], return_inverse=True)  # a node may have been learned twice
-        now = self._encode(store.sample(distinct, self.sampling, key(self._rng)))[place]
+        # a node may have been learned twice
+        distinct, place = np.unique(self.buffer.positions[slots], return_inverse=True)
+        now = self._encode(store.sample(store.ids_at(distinct), self.sampling, key(self._rng)))[place]
         self.moments.remove(self.buffer.rows[slots], self.buffer.labels[slots])
         self.moments.add(now, self.buffer.labels[slots])
         self.buffer.rows[slots] = now

@@ -9,15 +9,16 @@ from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import nn
 
 from ocgl.buffers import VectorBuffer
+from ocgl.buffers.reservoir import Sampling
 from ocgl.errors import ConfigError
-from ocgl.graph import Batch, Neighborhood, NeighborSampling
+from ocgl.graph import Batch, Cost, Neighborhood, NeighborSampling
 from ocgl.graph.features import Table
 from ocgl.nn import GrowingHead
 from ocgl.nn.neighbor_features import NeighborFeatures
 from ocgl.nn.scaling import RandomFeatures, RunningScale
 from ocgl.rng import generator
 from ocgl.strategies._core.base import Strategy, strategy
-from ocgl.strategies._core.gradient import REPLAY_GRID
+from ocgl.strategies._core.gradient import REPLAY_GRID, ReplayLoss, resampling_bound
 from ocgl.strategies._core.trainer import Trainer
 from ocgl.types import BoolArray, FloatArray, IntArray
 
@@ -34,6 +35,10 @@ class FeatureReplay(Strategy):
         passes: steps on each batch.
         memory_proportion: memories drawn per labelled node of the batch.
         buffer_size: vectors that the reservoir holds.
+        replay_loss: two means, added (`sum_of_means`), or one mean over batch and memories together (`one_mean`).
+        reservoir: how the reservoir decides (see `Reservoir`).
+        resample_passes: sample a new neighbourhood for every pass after the first; each counts as cost. The last z is
+            remembered.
         view: use these features instead of the method's own: parts joined by `+` (see `NeighborFeatures`).
         project: multiply rows wider than this by a seeded Gaussian matrix of this width (views only; 0: never).
         standardise: subtract the running mean and divide by the running deviation.
@@ -48,6 +53,9 @@ class FeatureReplay(Strategy):
     passes: PositiveInt = 1
     memory_proportion: PositiveInt = 1
     buffer_size: NonNegativeInt = 500
+    replay_loss: ReplayLoss = "sum_of_means"
+    reservoir: Sampling = "uniform"
+    resample_passes: bool = False
     view: str = ""
     project: NonNegativeInt = 0
     standardise: bool = False
@@ -69,7 +77,7 @@ class FeatureReplay(Strategy):
         """Make the classifier, the reservoir and what prepares vectors for the classifier."""
         super().build(width)
         length = width if self.neighbor_features is None else self.neighbor_features.width(width)
-        self.buffer = VectorBuffer(self.buffer_size, length, self.seed)
+        self.buffer = VectorBuffer(self.buffer_size, length, self.seed, self.reservoir)
         self.scale = RunningScale(length) if self.standardise else None
         self.random_features = RandomFeatures(length, self.relu, self.seed) if self.relu else None
         rng = generator(self.seed, "init")
@@ -103,6 +111,8 @@ class FeatureReplay(Strategy):
             if self.scale is not None:
                 self.scale.observe(z)
             for number in range(self.passes):
+                if number and self.resample_passes:
+                    z = self.features(batch.resampled(self.sampling, number))
                 with self.trainer.draws(self.seed, self.updates, number):
                     self.step(z, targets, allowed)
             self.buffer.offer(z[batch.known], batch.labels[batch.known])
@@ -128,6 +138,7 @@ class FeatureReplay(Strategy):
     @property
     def head(self) -> GrowingHead:
         """The growing output layer of the classifier."""
+        assert isinstance(self.trainer.head, GrowingHead)
         return self.trainer.head
 
     @property
@@ -141,6 +152,15 @@ class FeatureReplay(Strategy):
         if self.neighbor_features is None:
             return self.own_sampling()
         return self.sampling_of(self.neighbor_features.hops, "sum")
+
+    @property
+    def needs_store(self) -> bool:
+        """Passes may sample again."""
+        return self.resample_passes
+
+    def extra_bound(self, nodes: int, row_bytes: int) -> Cost:
+        """Return the most that the samples of further passes read."""
+        return super().extra_bound(nodes, row_bytes) + resampling_bound(self, nodes, row_bytes)
 
     @property
     def labels(self) -> IntArray:

@@ -6,7 +6,7 @@ import warnings
 from functools import cache
 from pathlib import Path
 
-from ocgl.code import code_of_file
+from ocgl.code import code_of_file, file_of_network
 from ocgl.errors import StateError, StateWarning
 from ocgl.state import SCHEMA_VERSION, State
 from ocgl.types import Json
@@ -15,15 +15,15 @@ from ocgl.types import Json
 def identity_of(kind: type, name: str, hyperparameters: Json, seed: int) -> Json:
     """Return strategy, hyperparameters, seed, code and schema version, as they come back from a file."""
     values = json.loads(json.dumps(hyperparameters, default=repr))
-    code = _code_of_class(kind)
+    code = _code_of_class(kind, hyperparameters.get("backbone"))
     return {"strategy": name, "hyperparameters": values, "seed": seed, "code": code, "schema_version": SCHEMA_VERSION}
 
 
 @cache
-def _code_of_class(kind: type) -> str | None:
-    """Return a short name of the code of a strategy class; None for a class that is in no file."""
+def _code_of_class(kind: type, network: str | None) -> str | None:
+    """Return a short name of the code of a strategy class and its network; None for a class that is in no file."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return None if file is None else code_of_file(Path(file))
+    return None if file is None else code_of_file(Path(file), file_of_network(network))
 
 
 def check_identity(state: State, own: Json, width: int) -> None:

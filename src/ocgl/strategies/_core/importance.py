@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ocgl.nn import padded
+from ocgl.nn.devices import CPU, array_of, tensor_of
+from ocgl.nn.head import grown, padded
 from ocgl.state import State
 from ocgl.types import Json
 
@@ -23,10 +24,12 @@ class Importances:
     Args:
         strengths: the strength s of each importance, by name.
         anchor_every: batches between moves of the anchor.
+        device: where the parameters are.
     """
 
-    def __init__(self, strengths: Mapping[str, float], anchor_every: int) -> None:
+    def __init__(self, strengths: Mapping[str, float], anchor_every: int, device: torch.device = CPU) -> None:
         self.strengths = dict(strengths)
+        self._device = device
         self._anchor_every = anchor_every
         self._examples = 0
         self._batches = 0
@@ -66,8 +69,8 @@ class Importances:
             self._anchor = [value.clone() for value in parameters]
             self._weights = {name: [torch.zeros_like(value) for value in parameters] for name in self.strengths}
         for name, weights in self._weights.items():
-            self._weights[name] = [padded(weight, len(p)) for weight, p in zip(weights, parameters, strict=True)]
-        self._anchor = [torch.cat([a, v[len(a) :].clone()]) for a, v in zip(self._anchor, parameters, strict=True)]
+            self._weights[name] = [padded(weight, p) for weight, p in zip(weights, parameters, strict=True)]
+        self._anchor = [grown(a, v) for a, v in zip(self._anchor, parameters, strict=True)]
 
     @property
     def nbytes(self) -> int:
@@ -77,7 +80,7 @@ class Importances:
     def state(self) -> State:
         """Return importances and anchor."""
         held = {"anchor": self._anchor, **self._weights}
-        arrays = {f"{name}:{i}": t.numpy().copy() for name, tensors in held.items() for i, t in enumerate(tensors)}
+        arrays = {f"{name}:{i}": array_of(t) for name, tensors in held.items() for i, t in enumerate(tensors)}
         facts = {"examples": self._examples, "batches": self._batches, "parameters": len(self._anchor)}
         return State(dict(arrays), facts)
 
@@ -85,9 +88,9 @@ class Importances:
         """Take importances and anchor."""
         count = range(state.facts["parameters"])
         self._examples, self._batches = state.facts["examples"], state.facts["batches"]
-        self._anchor = [torch.from_numpy(state.arrays[f"anchor:{i}"].copy()) for i in count]
+        self._anchor = [tensor_of(state.arrays[f"anchor:{i}"], self._device) for i in count]
         self._weights = {
-            name: [torch.from_numpy(state.arrays[f"{name}:{i}"].copy()) for i in count] for name in self.strengths
+            name: [tensor_of(state.arrays[f"{name}:{i}"], self._device) for i in count] for name in self.strengths
         }
 
 

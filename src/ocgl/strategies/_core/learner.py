@@ -30,6 +30,8 @@ class Learner:
         eval_fanout: fan-out of neighbourhoods for predictions; `same` for the strategy's own.
         chunk: nodes per neighbourhood sample in `predict`.
         store: an empty store; one in memory if none is given.
+        device: where the network of the strategy computes: `cpu`, `cuda`, `mps`, or `auto` for the first there is.
+            Sampling stays on the CPU, and so do methods without a network.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Learner:
         eval_fanout: Fanout | Literal["same"] = "same",
         chunk: int = 512,
         store: GraphStore | None = None,
+        device: str = "cpu",
     ) -> None:
         if isinstance(strategy, str):
             strategy = make_strategy(strategy)
@@ -46,7 +49,7 @@ class Learner:
             raise ConfigError(f"a learner takes a strategy such as ER(lr=0.01), or the name of one, not {given}")
         if chunk < 1:
             raise ConfigError(f"chunk must be positive, not {chunk}")
-        self.strategy = strategy
+        self.strategy = strategy.to(device)
         self.store = GraphStore() if store is None else store
         self.version = 0  # counts what may change a prediction
         self.chunk = chunk
@@ -65,9 +68,10 @@ class Learner:
             raise EmptyBatchError("no labelled node to learn from")
         before = state_of(self._rng)
         try:
-            neighborhood = self.store.sample(labels.ids, self.strategy.sampling, key(self._rng))
+            drawn = key(self._rng)
+            neighborhood = self.store.sample(labels.ids, self.strategy.sampling, drawn)
             handle = MeteredStore(self.store) if self.strategy.needs_store else None
-            return Batch(neighborhood, labels.labels, labels.candidates, handle)
+            return Batch(neighborhood, labels.labels, labels.candidates, handle, drawn)
         except BaseException:
             restore(self._rng, before)  # a refused batch leaves no trace
             raise
