@@ -74,6 +74,10 @@ class UnknownNodeError(GraphError, LookupError):
     """A node id refers to a node that has not arrived."""
 
 
+class IdKindError(GraphError, TypeError):
+    """Ids are of another kind (integers, or text) than those of the store."""
+
+
 class DuplicateNodeError(GraphError):
     """A node id occurs twice, or its node has already arrived."""
 

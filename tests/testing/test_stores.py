@@ -12,11 +12,14 @@ from numpy.typing import ArrayLike
 
 from ocgl.errors import OldEdgeError
 from ocgl.graph import AggregateCache, GraphStore, Neighborhood, NeighborSampling
+from ocgl.graph.durable import DurableStore
 from ocgl.testing import STORE_CHECKS, ContractError, follows_the_reference
 from ocgl.testing.stores import KINDS, MakeStore, Pair
 
 SMALL = st.integers(0, 60)
-HISTORIES = st.lists(st.tuples(st.sampled_from(KINDS), SMALL, SMALL, SMALL, SMALL), min_size=1, max_size=14)
+EVENTS = st.tuples(st.sampled_from(KINDS), SMALL, SMALL, SMALL, SMALL)
+REOPEN = st.tuples(st.just("reopen"), SMALL, SMALL, SMALL, SMALL)
+HISTORIES = st.lists(EVENTS, min_size=1, max_size=14)
 PARTS = 4
 
 
@@ -28,7 +31,7 @@ def test_ten_thousand_histories(part: int) -> None:
     @settings(max_examples=10_000 // PARTS, database=None)
     @given(HISTORIES, st.just(part))
     def follow(history: list[Any], _: int) -> None:
-        follows_the_reference(GraphStore, [("add", part, 3, 1, 1), *history])
+        follows_the_reference(GraphStore, [("add", part, 3, 1, 1), *history], text=part % 2 == 1)
 
     follow()
 
@@ -38,10 +41,30 @@ def test_a_store_on_disk_follows_the_reference(tmp_path_factory: pytest.TempPath
     follows_the_reference(lambda: GraphStore(tmp_path_factory.getbasetemp()), history)
 
 
+@given(st.lists(st.one_of(EVENTS, REOPEN), max_size=14), st.booleans())
+def test_a_durable_store_that_is_reopened_follows_the_reference(
+    tmp_path_factory: pytest.TempPathFactory, history: list[Any], text: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("durable")
+
+    def reopen(store: DurableStore) -> GraphStore:
+        if len(history) % 3 == 0:
+            store.compact()
+        store.close()
+        return GraphStore.open(folder)
+
+    follows_the_reference(lambda: GraphStore.open(folder), history, text, reopen)
+
+
 @pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("kind", ["memory", "disk"])
+@pytest.mark.parametrize("kind", ["memory", "disk", "durable"])
 def test_contract(kind: str, check: Callable[[MakeStore], None], tmp_path: Path) -> None:
-    check(GraphStore if kind == "memory" else lambda: GraphStore(tmp_path))
+    made: dict[str, MakeStore] = {
+        "memory": GraphStore,
+        "disk": lambda: GraphStore(tmp_path),
+        "durable": lambda: GraphStore.open(tmp_path),
+    }
+    check(made[kind])
 
 
 class SamplesRemovedNodes(GraphStore):

@@ -11,7 +11,7 @@ from ocgl.graph.features import integers
 from ocgl.graph.neighbor_sampling import Cost, NeighborSampling
 from ocgl.graph.neighborhood import Neighborhood
 from ocgl.rng import derived_key
-from ocgl.types import BoolArray, DoubleArray, IntArray, Rows
+from ocgl.types import AnyArray, BoolArray, DoubleArray, IntArray, Rows
 
 if TYPE_CHECKING:
     from ocgl.graph.metered import MeteredStore
@@ -25,16 +25,16 @@ class Arrival:
     """Nodes that arrive together, with their features and edges.
 
     Args:
-        ids: node ids.
+        ids: node ids, integers or text.
         rows: features, of shape [num_nodes, num_features].
         edges: node ids of shape [2, num_edges]. At least one end of each edge is a node of this arrival; the other
             end is too, or has arrived before.
         times: arrival times.
     """
 
-    ids: IntArray
+    ids: AnyArray
     rows: Rows
-    edges: IntArray
+    edges: AnyArray
     times: DoubleArray
 
 
@@ -43,14 +43,14 @@ class Labels:
     """Labels that become known together, of nodes that have arrived.
 
     Args:
-        ids: node ids.
-        labels: label of each node.
+        ids: node ids, integers or text.
+        labels: label of each node; a learner takes names of classes, too.
         candidates: classes that each node can have, of shape [num_nodes, num_candidates]; only in task-incremental
             streams.
     """
 
-    ids: IntArray
-    labels: IntArray
+    ids: AnyArray
+    labels: AnyArray
     candidates: IntArray | None = None
 
 

@@ -6,7 +6,7 @@ from ocgl.graph._kernels.sparsify import Sparsified
 from ocgl.graph.neighbor_sampling import Cost, NeighborSampling
 from ocgl.graph.neighborhood import Neighborhood
 from ocgl.graph.store import GraphStore
-from ocgl.types import BoolArray, IntArray, PositionArray
+from ocgl.types import AnyArray, BoolArray, IntArray, PositionArray
 
 
 class MeteredStore:
@@ -44,7 +44,7 @@ class MeteredStore:
         self.cost += found.cost(features)
         return found
 
-    def ids_at(self, positions: PositionArray | IntArray) -> IntArray:
+    def ids_at(self, positions: PositionArray | IntArray) -> AnyArray:
         """Return the ids of the nodes at these positions of arrival."""
         return self._store.ids_at(positions)
 

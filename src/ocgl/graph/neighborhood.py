@@ -58,7 +58,7 @@ class Neighborhood:
     table: Table
     cost: Cost
     norm: Norm = "sum"
-    ids_at: Callable[[PositionArray], IntArray] | None = None
+    ids_at: Callable[[PositionArray], AnyArray] | None = None
 
     @property
     def seeds(self) -> int:
@@ -133,7 +133,8 @@ class Neighborhood:
         data.batch_size, data.num_sampled_nodes, data.num_sampled_edges = self.seeds, nodes, edges
         data.n_id = torch.from_numpy(self.nodes.astype(np.int64))
         if self.ids_at is not None:
-            data.ids = torch.from_numpy(self.ids_at(self.nodes).copy())
+            ids = self.ids_at(self.nodes)
+            data.ids = ids.tolist() if ids.dtype == object else torch.from_numpy(ids.copy())
         return data if device is None else data.to(device)
 
     def block(self, layer: int) -> Block:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from ocgl.errors import (
     DuplicateNodeError,
     EmptyBatchError,
     GraphError,
+    IdKindError,
     NotFiniteError,
     OldEdgeError,
     SelfLoopError,
@@ -22,17 +23,19 @@ from ocgl.errors import (
     UnknownEdgeError,
     UnknownNodeError,
 )
-from ocgl.graph._kernels.hashing import IdTable
 from ocgl.graph._kernels.sampling import sample
 from ocgl.graph._kernels.sparsify import Sparsified, sparsify
 from ocgl.graph.adjacency import Adjacency, in_order
 from ocgl.graph.events import Arrival
-from ocgl.graph.features import Table, checked_rows, integers, make_table, numbers
+from ocgl.graph.features import Table, checked_rows, make_table, numbers
 from ocgl.graph.growable import Growable
+from ocgl.graph.ids import Ids, IntegerIds, ends_of, ids_of, kind_of, make_ids
 from ocgl.graph.neighbor_sampling import NeighborSampling
 from ocgl.graph.neighborhood import Neighborhood, touched, weigh
-from ocgl.kernels import kernel
-from ocgl.types import BoolArray, DoubleArray, IntArray, PositionArray, Rows
+from ocgl.types import AnyArray, BoolArray, DoubleArray, IntArray, PositionArray, Rows
+
+if TYPE_CHECKING:
+    from ocgl.graph.durable import DurableStore
 
 _MAX_NODES = 2**31 - 1
 _RELEASE_AFTER = 1 << 28
@@ -64,7 +67,8 @@ class GraphStore:
 
     Args:
         folder: where to store features and neighbours in memory-mapped temporary files, which are deleted with the
-            store; None for memory.
+            store; None for memory. `GraphStore.open` returns a store that lasts.
+        sparse: whether features are stored as sparse rows; None for as the first ones are given.
 
     >>> store = GraphStore()
     >>> store.add([7, 8], np.eye(2), edges=[[8], [7]])
@@ -73,10 +77,10 @@ class GraphStore:
     [[0.5, 0.5]]
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, sparse: bool | None = None) -> None:
         self.folder = folder
-        self._ids = IdTable()
-        self._order = Growable(np.int64)
+        self.sparse = sparse
+        self._ids: Ids = IntegerIds()
         self._times = Growable(np.float64)
         try:
             self._adjacency = Adjacency(folder)
@@ -89,6 +93,23 @@ class GraphStore:
         """Number of changes so far."""
         self._release_at = _RELEASE_AFTER
         self._lock = threading.RLock()
+
+    @classmethod
+    def open(cls, folder: str | Path, *, sparse: bool | None = None, in_memory: bool = False) -> "DurableStore":
+        """Open the durable store of a folder, or begin a new one there.
+
+        It holds everything up to the last `flush()` or `close()`; its `recovery` says what came after that and is not
+        there. One process at a time can have it open.
+
+        Args:
+            folder: where the store lies.
+            sparse: whether features are stored as sparse rows; a store that is there must agree. None for as it is, or
+                as the first ones are given.
+            in_memory: keep the arrays in memory; otherwise they are mapped from temporary files in the folder.
+        """
+        from ocgl.graph.durable import DurableStore
+
+        return DurableStore(Path(folder), sparse=sparse, in_memory=in_memory)
 
     def reading(self) -> AbstractContextManager[object]:
         """Keep other threads from changing the graph inside a block, so that all that is read is of one moment.
@@ -120,7 +141,7 @@ class GraphStore:
     def nbytes(self) -> int:
         """Memory in bytes, including files."""
         table = 0 if self._table is None else self._table.nbytes
-        ids = self._ids.nbytes + self._order.nbytes + self._times.nbytes
+        ids = self._ids.nbytes + self._times.nbytes
         return table + ids + self._adjacency.nbytes
 
     @property
@@ -131,16 +152,26 @@ class GraphStore:
         return self._table
 
     @property
-    def ids(self) -> IntArray:
+    def ids(self) -> AnyArray:
         """Ids of the nodes that are there, in order of arrival."""
-        rows: IntArray = self._order.rows
-        return rows.copy() if self._gone is None else rows[self._present]
+        return self._ids.every if self._gone is None else self._ids.at(self._present)
+
+    @property
+    def id_kind(self) -> str:
+        """`integer` or `text`: the kind of the first id that arrived, which all have."""
+        return self._ids.kind
 
     @property
     def times(self) -> DoubleArray:
         """Arrival times of the nodes that are there, in order of arrival."""
         rows: DoubleArray = self._times.rows
         return rows.copy() if self._gone is None else rows[self._present]
+
+    @property
+    def all_times(self) -> DoubleArray:
+        """Arrival times by position of arrival, those of removed nodes included."""
+        rows: DoubleArray = self._times.rows
+        return rows.copy()
 
     @property
     def _present(self) -> IntArray:
@@ -152,27 +183,19 @@ class GraphStore:
         """Add nodes with their edges. If an input is invalid, nothing changes.
 
         Args:
-            ids: distinct ids of new nodes, integers from 0.
+            ids: distinct ids of new nodes: integers from 0, or text. A store has one kind of ids; `3` and `"3"` are
+                different ones.
             x: features, of shape [num_nodes, num_features], dense or scipy sparse.
             edges: node ids of shape [2, num_edges]; at least one end of each edge is a new node. A repeated edge
                 counts once.
             times: arrival times; default: the position of arrival.
         """
-        new = _ids_of(ids)
-        known = self._ids.find(new)
-        if len(new) == 0:
-            raise EmptyBatchError("no node to add; ids is empty")
-        if new.min() < 0:
-            raise UnknownNodeError(f"node ids must be integers from 0, not {int(new.min())}")
-        if (known >= 0).any():
-            raise DuplicateNodeError(f"node {int(new[known >= 0][0])} has already arrived; add each node once")
-        if len(np.unique(new)) != len(new):
-            raise DuplicateNodeError("a node id occurs twice in one arrival")
+        new, table_of_ids = self._new_ids(ids)
         if self.arrived + len(new) > _MAX_NODES:
             raise GraphError(f"a store holds at most {_MAX_NODES} nodes")
-        width, sparse = (None, None) if self._table is None else (self._table.width, self._table.sparse)
+        width, sparse = (None, self.sparse) if self._table is None else (self._table.width, self._table.sparse)
         rows = checked_rows(x, len(new), width, sparse)
-        later, earlier = self._checked_edges(new, _ends_of(edges))
+        later, earlier = self._checked_edges(table_of_ids, new, ends_of(edges))
         first = self.arrived
         stamps = np.arange(first, first + len(new), dtype=np.float64) if times is None else numbers(times, "times")
         if stamps.shape != new.shape:
@@ -180,15 +203,11 @@ class GraphStore:
         if not np.isfinite(stamps).all():
             raise NotFiniteError("an arrival time is NaN or infinite")
 
-        table = self._table
-        if self.folder is not None:
-            table = self._reserved_table(rows, later, earlier)
-        elif table is None:
-            table = make_table(rows.shape[1], not isinstance(rows, np.ndarray))
-        self._table = table
+        table = self._reserved_table(rows, later, earlier)
+        self._record("add", {"ids": new, "times": stamps, "later": later, "earlier": earlier}, rows)
+        self._ids, self._table = table_of_ids, table
         table.append(rows)
         self._ids.append(new)
-        self._order.extend(new)
         self._times.extend(stamps)
         self._adjacency.add_nodes(len(new))
         self._adjacency.add_edges(later, earlier)
@@ -198,12 +217,40 @@ class GraphStore:
             self._adjacency.release_pages()
             self._release_at = self.nbytes + _RELEASE_AFTER
 
+    def _record(self, what: str, arrays: dict[str, AnyArray], rows: Rows | None = None) -> None:
+        """Called with every checked change before it is made; a durable store writes it down."""
+
+    def _new_ids(self, ids: ArrayLike) -> tuple[AnyArray, Ids]:
+        """Return ids that can be added, and the collection that they go to: the first ones set its kind."""
+        new = ids_of(ids)
+        if len(new) == 0:
+            raise EmptyBatchError("no node to add; ids is empty")
+        held = make_ids(kind_of(new)) if self.arrived == 0 else self._ids
+        self._check_kind(held, new)
+        if held.kind == "integer" and new.min() < 0:
+            raise UnknownNodeError(f"node ids must be integers from 0, not {int(new.min())}")
+        known = held.find(new)
+        if (known >= 0).any():
+            raise DuplicateNodeError(f"node {_first(new, known >= 0)} has already arrived; add each node once")
+        if len(np.unique(new)) != len(new):
+            raise DuplicateNodeError("a node id occurs twice in one arrival")
+        return new, held
+
+    def _check_kind(self, held: Ids, given: AnyArray) -> None:
+        if len(given) and kind_of(given) != held.kind:
+            raise IdKindError(
+                f"this store has ids of kind {held.kind}; {given.ravel()[0]!r} is of kind {kind_of(given)}"
+            )
+
     def _reserved_table(self, rows: Rows, later: PositionArray, earlier: PositionArray) -> Table:
-        """Return the table after reserving disk space for an arrival, or raise DiskFullError."""
+        """Return the table, after reserving disk space for an arrival, or raise DiskFullError."""
+        table = self._table
         with self._reserving(f"{rows.shape[0]} more nodes"):
-            table = self._table or make_table(rows.shape[1], not isinstance(rows, np.ndarray), self.folder)
-            table.make_room(rows)
-            self._adjacency.make_room(later, earlier)
+            if table is None:
+                table = make_table(rows.shape[1], not isinstance(rows, np.ndarray), self.folder)
+            if self.folder is not None:
+                table.make_room(rows)
+                self._adjacency.make_room(later, earlier)
         return table
 
     @contextmanager
@@ -221,13 +268,14 @@ class GraphStore:
         Args:
             edges: node ids of shape [2, num_edges].
         """
-        later, earlier = self._ordered_ends(_ends_of(edges))
+        later, earlier = self._ordered_ends(ends_of(edges))
         new = ~self._adjacency.have_edge(later, earlier)
         later, earlier = later[new], earlier[new]
         if len(later):
             if self.folder is not None:
                 with self._reserving(f"{len(later)} more edges"):
                     self._adjacency.make_room(later, earlier)
+            self._record("add_edges", {"later": later, "earlier": earlier})
             self._adjacency.add_edges(later, earlier)
             self.version += 1
         return len(later)
@@ -239,12 +287,13 @@ class GraphStore:
         Args:
             edges: node ids of shape [2, num_edges].
         """
-        later, earlier = self._ordered_ends(_ends_of(edges))
+        later, earlier = self._ordered_ends(ends_of(edges))
         there = self._adjacency.have_edge(later, earlier)
         if not there.all():
             missing = self.ids_at(np.array([later[~there][0], earlier[~there][0]])).tolist()
             raise UnknownEdgeError(f"there is no edge between {missing[0]!r} and {missing[1]!r}")
         if len(later):
+            self._record("remove_edges", {"later": later, "earlier": earlier})
             self._adjacency.keep_versions()
             self._adjacency.remove_edges(later, earlier)
             self.version += 1
@@ -263,6 +312,7 @@ class GraphStore:
         if self.folder is not None:
             with self._reserving("new features"):
                 table.make_room(rows, replacing=True)
+        self._record("update", {"positions": positions}, rows)
         self._adjacency.keep_versions()
         table.replace(positions, rows)
         self._adjacency.touch(positions)
@@ -275,18 +325,22 @@ class GraphStore:
         Args:
             ids: distinct ids of nodes that are there.
         """
-        wanted, positions = _ids_of(ids), self._distinct(ids)
+        wanted, positions = ids_of(ids), self._distinct(ids)
+        self._record("remove", {"positions": positions})
         self._adjacency.keep_versions()
         self._adjacency.remove_nodes(positions)
         self.features.erase(positions)
         self._ids.remove(wanted)
+        self._mark_removed(positions)
+        self.version += 1
+
+    def _mark_removed(self, positions: PositionArray | IntArray) -> None:
         gone = np.zeros(self.arrived, np.bool_) if self._gone is None else self._gone
         if len(gone) < self.arrived:
             gone = np.concatenate([gone, np.zeros(max(self.arrived, 2 * len(gone)) - len(gone), np.bool_)])
         gone[positions] = True
         self._gone = gone
         self._removed += len(positions)
-        self.version += 1
 
     def _distinct(self, ids: ArrayLike) -> PositionArray:
         """Return the positions of distinct nodes, at least one."""
@@ -297,12 +351,12 @@ class GraphStore:
             raise DuplicateNodeError("a node id occurs twice in one call; give each node once")
         return positions
 
-    def _ordered_ends(self, ends: IntArray) -> tuple[PositionArray, PositionArray]:
+    def _ordered_ends(self, ends: AnyArray) -> tuple[PositionArray, PositionArray]:
         """Return positions of the (later, earlier) ends of edges between nodes that are there, sorted, each once."""
         found = self.positions(ends.ravel())
         return self._simple(ends, found.reshape(2, -1))
 
-    def _simple(self, ends: IntArray, positions: PositionArray) -> tuple[PositionArray, PositionArray]:
+    def _simple(self, ends: AnyArray, positions: PositionArray) -> tuple[PositionArray, PositionArray]:
         """Return (later, earlier) ends sorted, each edge once; an edge of a node to itself raises `SelfLoopError`."""
         later, earlier = np.maximum(*positions), np.minimum(*positions)
         if (later == earlier).any():
@@ -323,25 +377,25 @@ class GraphStore:
 
     def positions(self, ids: ArrayLike) -> PositionArray:
         """Return the positions of arrival of these ids."""
-        wanted = _ids_of(ids)
-        found = self._ids.find(wanted)
+        wanted = ids_of(ids)
+        if self.arrived:
+            self._check_kind(self._ids, wanted)
+        found = self._ids.find(wanted) if self.arrived else np.full(len(wanted), -1, np.int32)
         if (found < 0).any():
-            raise UnknownNodeError(f"node {int(wanted[found < 0][0])} has not arrived, or was removed")
+            raise UnknownNodeError(f"node {_first(wanted, found < 0)} has not arrived, or was removed")
         return found
 
     def degrees(self, ids: ArrayLike) -> PositionArray:
         """Return the current degrees of nodes."""
         return self._adjacency.degrees(self.positions(ids))
 
-    def neighbors(self, node: int) -> IntArray:
+    def neighbors(self, node: int | str) -> AnyArray:
         """Return the ids of a node's current neighbours, in order of arrival."""
-        found: IntArray = self._order.rows[self._adjacency.neighbors(int(self.positions([node])[0]))]
-        return found
+        return self._ids.at(self._adjacency.neighbors(int(self.positions([node])[0])))
 
-    def ids_at(self, positions: PositionArray | IntArray) -> IntArray:
+    def ids_at(self, positions: PositionArray | IntArray) -> AnyArray:
         """Return the ids of the nodes at these positions of arrival."""
-        found: IntArray = self._order.rows[positions]
-        return found
+        return self._ids.at(positions)
 
     def is_present(self, positions: PositionArray | IntArray) -> BoolArray:
         """Return for each position of arrival whether its node has arrived and was not removed."""
@@ -399,15 +453,15 @@ class GraphStore:
         shape = tuple(sizes.tolist())
         return Neighborhood(shape, indptr, indices, *weights, nodes, self.features, cost, sampling.norm, self.ids_at)
 
-    def _checked_edges(self, new: IntArray, ends: IntArray) -> tuple[PositionArray, PositionArray]:
+    def _checked_edges(self, held: Ids, new: AnyArray, ends: AnyArray) -> tuple[PositionArray, PositionArray]:
         """Return the positions of the (later, earlier) ends of valid edges, sorted."""
         if ends.shape[1] == 0:
             none = np.empty(0, np.int32)
             return none, none
-        found = self._ids.find(np.ascontiguousarray(ends.ravel()))
-        positions = _positions_in(new, self.arrived, ends.ravel(), found)
+        self._check_kind(held, ends)
+        positions = held.find_with(new, self.arrived, ends.ravel())
         if (positions < 0).any():
-            unknown = int(ends.ravel()[positions < 0][0])
+            unknown = _first(ends.ravel(), positions < 0)
             raise UnknownNodeError(f"an edge refers to node {unknown}, which has not arrived, or was removed")
         later, earlier = self._simple(ends, positions.reshape(2, -1))
         if later[0] < self.arrived:  # sorted: the edges of old nodes come first
@@ -416,43 +470,6 @@ class GraphStore:
         return later, earlier
 
 
-@kernel
-def _match(ids: IntArray, order: IntArray, first: int, wanted: IntArray, found: PositionArray) -> PositionArray:
-    for i in range(len(wanted)):
-        if found[i] < 0:
-            at = np.searchsorted(ids, wanted[i])
-            if at < len(ids) and ids[at] == wanted[i]:
-                found[i] = first + order[at]
-    return found
-
-
-def _positions_in(new: IntArray, first: int, wanted: IntArray, found: PositionArray) -> PositionArray:
-    """Fill the missing positions of `found` with those that the new ids will get."""
-    order = np.argsort(new)
-    return _match(new[order], order, first, np.ascontiguousarray(wanted), found)
-
-
-def _ends_of(edges: ArrayLike) -> IntArray:
-    given = integers(edges)
-    if given is not None and given.size == 0:
-        return np.empty((2, 0), np.int64)
-    if given is None or given.ndim != 2 or len(given) != 2:
-        raise GraphError(f"edges must be integers of shape (2, E), not {_description(edges)}")
-    return given
-
-
-def _ids_of(ids: ArrayLike) -> IntArray:
-    given = integers(ids)
-    if given is not None and given.size == 0:
-        return np.empty(0, np.int64)
-    if given is None or given.ndim != 1:
-        raise GraphError(f"node ids must be a one-dimensional array of integers, not {_description(ids)}")
-    return given
-
-
-def _description(given: ArrayLike) -> str:
-    try:
-        array = np.asarray(given)
-    except ValueError:
-        return "rows of different lengths"
-    return f"{array.dtype} of shape {array.shape}"
+def _first(ids: AnyArray, chosen: BoolArray) -> str:
+    """Return the first chosen id, as a message shows it."""
+    return repr(ids[chosen].tolist()[0])

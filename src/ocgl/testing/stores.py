@@ -20,6 +20,7 @@ from ocgl.testing.strategies import require
 from ocgl.types import FloatArray
 
 MakeStore = Callable[[], GraphStore]
+Reopen = Callable[[Any], GraphStore]
 Event = tuple[str, int, int, int, int]
 KINDS = ("add", "add", "add", "edges", "edges", "update", "remove", "remove_edges", "wrong")
 WIDTH = 3
@@ -33,16 +34,25 @@ SAMPLINGS = (
 
 
 class Pair:
-    """A store and the reference, which get the same events."""
+    """A store and the reference, which get the same events.
 
-    def __init__(self, make: MakeStore, sparse: bool = False) -> None:
+    Args:
+        make: makes an empty store.
+        text: whether ids are text instead of integers.
+        reopen: closes a store and opens it again, at events of the kind `reopen`; None for a store that does not last.
+    """
+
+    def __init__(self, make: MakeStore, text: bool = False, reopen: Reopen | None = None) -> None:
         self.store, self.slow = make(), ReferenceStore()
-        self.sparse = sparse
+        self._text, self._reopen = text, reopen
         self._next = 0
         self._rows = np.random.default_rng(0)
 
     def apply(self, event: Event) -> None:
         """Apply an event to both; they must agree on whether it is wrong, and by which name."""
+        if event[0] == "reopen":
+            self.store = self.store if self._reopen is None else self._reopen(self.store)
+            return
         act = self._act(*event)
         found: list[Any] = []
         for target in (self.slow, self.store):
@@ -113,21 +123,24 @@ class Pair:
             return lambda s: s.remove([first] if c % 2 or first == second else [first, second])
         wrong: list[Callable[[Any], Any]] = [
             lambda s: s.remove([first, first]),
-            lambda s: s.remove([self._next + 1000]),
-            lambda s: s.update([self._next + 1000], self._features(1)),
+            lambda s: s.remove([self._id(self._next + 1000)]),
+            lambda s: s.update([self._id(self._next + 1000)], self._features(1)),
             lambda s: s.add_edges([(first, first)] if s is self.slow else [[first], [first]]),
             lambda s: s.remove([]),
             lambda s: s.add([first], self._features(1), [] if s is self.slow else ((), ())),
         ]
         return wrong[a % len(wrong)]
 
-    def _fresh(self) -> int:
-        self._next += 1
-        return self._next * 3
+    def _id(self, number: int) -> Any:
+        return f"node {number}" if self._text else number * 3
 
-    def _returning(self, b: int) -> int:
+    def _fresh(self) -> Any:
+        self._next += 1
+        return self._id(self._next)
+
+    def _returning(self, b: int) -> Any:
         """Return an id that may have been there before."""
-        gone = [3 * i for i in range(1, self._next) if 3 * i not in self.slow.position]
+        gone = [self._id(i) for i in range(1, self._next) if self._id(i) not in self.slow.position]
         return gone[b % len(gone)] if gone else self._fresh()
 
     def _features(self, count: int) -> FloatArray:
@@ -138,9 +151,18 @@ def _columns(edges: list[tuple[Any, Any]]) -> Any:
     return [[u for u, _ in edges], [v for _, v in edges]] if edges else ((), ())
 
 
-def follows_the_reference(make: MakeStore, history: Iterable[Event]) -> None:
-    """Check that a store and the slow reference agree on every event, and on samples after every second one."""
-    pair = Pair(make)
+def follows_the_reference(
+    make: MakeStore, history: Iterable[Event], text: bool = False, reopen: Reopen | None = None
+) -> None:
+    """Check that a store and the slow reference agree on every event, and on samples after every second one.
+
+    Args:
+        make: makes an empty store.
+        history: the events.
+        text: whether ids are text instead of integers.
+        reopen: closes a store and opens it again, at events of the kind `reopen`.
+    """
+    pair = Pair(make, text, reopen)
     number = 0
     for number, event in enumerate(history, start=1):
         pair.apply(event)
