@@ -63,7 +63,7 @@ class Updates:
         self.costs: list[Cost] = []
 
     def __call__(self, i: int) -> None:
-        batch = self.learner.learn(self.stream.labels_of(self.drawn[i]))
+        batch = self.learner.learn(self.learner.batch(self.stream.labels_of(self.drawn[i])))
         self.costs.append(batch.neighborhood.cost)
 
     def medians(self) -> dict[str, float]:

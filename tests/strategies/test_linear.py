@@ -73,7 +73,7 @@ def test_many_passes_converge_to_logistic_regression(graph: Graph) -> None:
     learner = Learner(linear)
     stream = class_stream(graph, classes_per_task=6)
     learner.arrive(stream.arrival(stream.order))
-    batch = learner.learn(Labels(ids, graph.y[ids]))
+    batch = learner.learn(learner.batch(Labels(ids, graph.y[ids])))
     z = linear.features(batch.neighborhood)
     reference = LogisticRegression(C=np.inf, max_iter=20000, tol=1e-10).fit(z, graph.y[ids])
     ours = linear.predict(batch.neighborhood)

@@ -8,12 +8,13 @@ from ocgl.checked import read_npz
 from ocgl.datasets.spec import Parsed
 from ocgl.errors import DamagedFileError, DatasetCorruptError, DatasetMissingError, GraphError
 from ocgl.graph import Graph
+from ocgl.graph.changes import Changes
 from ocgl.graph.static import sparse_or_dense
 from ocgl.types import AnyArray, Rows
 
 NEEDED = ("edge_index", "y")
 SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
-KEYS = (*NEEDED, "x", *SPARSE, "time", "domain")
+KEYS = (*NEEDED, "x", *SPARSE, "time", "domain", "label_time", *Changes.COLUMNS, "change_x")
 STRUCTURE_ONLY = "structure only: no features"
 UNLABELLED = "no labels"
 MOST_NODES = 2**31 - 1
@@ -25,8 +26,11 @@ def load(path: Path, structure_only: bool = False) -> Graph:
     """Load a graph from an `.npz` file.
 
     The file contains `edge_index` (shape [2, num_edges], any direction; duplicates and self-loops are removed), `y`
-    (-1 if unknown), and optionally `time`, `domain` and features. Features are `x` (dense), or `x_data`, `x_indices`,
-    `x_indptr`, `x_shape` (the parts of a CSR matrix).
+    (-1 if unknown), and optionally `time`, `domain`, `label_time` (when each label becomes known), features, and
+    changes. Features are `x` (dense), or `x_data`, `x_indices`, `x_indptr`, `x_shape` (the parts of a CSR matrix).
+    Changes are `change_kind` (0: a later edge, which `edge_index` has too; 1: new features; 2: an edge removed; 3: a
+    node removed), `change_first`, `change_second` (-1 for a change of a node), `change_when`, `change_unit` ([1]:
+    `change_when` are times; [0]: fractions of what is left of the stream), and `change_x` (one row for each update).
 
     Args:
         path: the file.
@@ -77,7 +81,9 @@ def _parsed(name: str, columns: dict[str, AnyArray]) -> Parsed:
     edge_index, y = columns["edge_index"], columns.get("y")
     notes = (() if x is not None else (STRUCTURE_ONLY,)) + (() if y is not None else (UNLABELLED,))
     labels = np.full(_count(columns, x), -1) if y is None else y
-    graph = Graph.from_edges(name, edge_index, labels, x, columns.get("time"), columns.get("domain"), notes)
+    changes = Changes.from_columns(columns, len(labels), 0 if x is None else int(x.shape[1]))
+    times = columns.get("time"), columns.get("domain"), notes, columns.get("label_time")
+    graph = Graph.from_edges(name, edge_index, labels, x, *times, changes)
     return Parsed(graph, edge_index.shape[1])
 
 

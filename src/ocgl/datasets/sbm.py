@@ -9,6 +9,7 @@ from ocgl.datasets.sbm_edges import draw_edges
 from ocgl.datasets.sbm_features import draw_features
 from ocgl.errors import ConfigError, UnknownNameError
 from ocgl.graph import Graph
+from ocgl.graph.changes import draw_changes
 from ocgl.rng import generator
 from ocgl.types import IntArray, Json
 
@@ -32,6 +33,8 @@ class Parameters:
         separation: distance between class means, in standard deviations of the noise.
         density: fraction of nonzero features; below 1 the features are sparse bags of words instead of Gaussian.
         seed: seed of all draws.
+        churn: fraction of the edges that come after both their ends, and of the nodes that get new features; half as
+            many edges and nodes are removed.
     """
 
     nodes: int = 2_000
@@ -43,6 +46,7 @@ class Parameters:
     separation: float = 3.0
     density: float = 1.0
     seed: int = 0
+    churn: float = 0.0
 
     def __post_init__(self) -> None:
         limits: dict[str, tuple[float, float]] = {
@@ -55,6 +59,7 @@ class Parameters:
             "separation": (0.0, np.inf),
             "density": (1 / max(self.width, 1), 1.0),
             "seed": (0, np.inf),
+            "churn": (0.0, 1.0),
         }
         for name, (low, high) in limits.items():
             if not low <= getattr(self, name) <= high:
@@ -131,7 +136,10 @@ def build(name: str, settings: Parameters) -> Graph:
         settings.density,
         generator(settings.seed, "sbm features"),
     )
-    return replace(graph, x=x)
+    graph = replace(graph, x=x)
+    if not settings.churn:
+        return graph
+    return replace(graph, changes=draw_changes(graph, settings.churn, generator(settings.seed, "sbm churn")))
 
 
 def _labels(settings: Parameters) -> IntArray:

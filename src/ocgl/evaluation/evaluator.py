@@ -158,6 +158,8 @@ class Evaluator:
     def _evaluate(self, held: _HeldOut, step: int, predict: Predict, bootstrap: Bootstrap | None = None) -> DoubleArray:
         arrived = int(held.arrived[step])
         evaluated = np.nonzero(self._stream.starts[held.task[:arrived]] <= step)[0]
+        there = self._stream.are_there(held.ids[evaluated], step)
+        evaluated = evaluated if there is None else evaluated[there]
         ids, task, truth = held.ids[evaluated], held.task[evaluated], held.truth[evaluated]
         candidates = self._stream.candidates(ids)
         if len(ids) == 0:

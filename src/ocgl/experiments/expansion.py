@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from ocgl.datasets import load_dataset
-from ocgl.errors import ConfigError, OcglError
+from ocgl.errors import ConfigError, OcglError, StreamError
 from ocgl.experiments.config import RunConfig
 from ocgl.graph import NeighborSampling
 from ocgl.graph._kernels.receptive_field import receptive_field_sizes
@@ -96,6 +96,8 @@ def expansion(stream: Stream, hops: tuple[int, ...] = (1, 2), fanout: int = 10, 
         fanout: most neighbours sampled per node.
         seed: seed of the neighbour sampling.
     """
+    if stream.timeline is not None:
+        raise StreamError("the expansion of neighbourhoods is measured on graphs that only grow; this one has changes")
     graph = Adjacency()
     stamps = np.zeros(len(stream.order), np.int64)
     rng = generator(seed, "neighbors")

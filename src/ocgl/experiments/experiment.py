@@ -26,8 +26,6 @@ from ocgl.strategies._core.backbones import GCN_NAME, title_of_backbone
 from ocgl.streams import Step, Stream
 from ocgl.types import Json
 
-_CHUNK = 100_000
-
 Prequential = Literal["evaluated", "every", "never"]
 
 
@@ -97,9 +95,11 @@ class Experiment:
     def step(self) -> Progress:
         """Let the next nodes arrive, learn the labels that have become known, and evaluate if it is time."""
         step = self.stream.step(self.done)
-        arrival, labels = step.arrival, step.labels
+        arrival, changes, labels = step.arrival, step.changes, step.labels
         begin = time.perf_counter()
         self.learner.arrive(arrival)
+        if changes is not None:
+            changes.apply(self.learner)
         if labels is not None:
             batch = self.learner.batch(labels)
             begin += self._predict_first(step, batch)
@@ -191,9 +191,7 @@ class Experiment:
         self._anytime, self._evaluated = facts["anytime"], facts["evaluated"]
         self.learn_seconds, self.evaluate_seconds = facts["learn_seconds"], facts["evaluate_seconds"]
         self.most = Cost(**facts["most"])
-        arrived = self.stream.order[: self.stream.cuts[self.done - 1] if self.done else 0]
-        for begin in range(0, len(arrived), _CHUNK):
-            self.learner.arrive(self.stream.arrival(arrived[begin : begin + _CHUNK]))
+        self.stream.replay(self.learner, self.done)
 
     def _make_strategy(self, seed: int) -> Strategy:
         return make_strategy(self.config.strategy, seed=seed, **self.config.resolved(self.stream.base))

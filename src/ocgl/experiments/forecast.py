@@ -122,7 +122,7 @@ def measured(config: RunConfig, data_root: Path | None) -> StepCost:
     steps = min(MEASURED, (len(stream) - 1) // 2)
     middle = (len(stream) - steps - 1) // 2
     if middle:
-        experiment.learner.arrive(stream.arrival(stream.order[: stream.cuts[middle - 1]]))
+        stream.replay(experiment.learner, middle)
     experiment.done = middle
     for number in range(steps + 1):
         if number == 1:  # the first step has warmed up: caches are filled, classes have appeared

@@ -36,9 +36,8 @@ class OfflineExperiment(Experiment):
     def step(self) -> Progress:
         """Go to the end of the next task and train there from scratch."""
         end = next(e for e in self._ends if e >= self.done)
-        arrived = self.stream.order[: self.stream.cuts[end]]
         begin = time.perf_counter()
-        self.learner = self._fitted(arrived, end)
+        self.learner = self._fitted(end)
         self.strategy = self.learner.strategy
         self.learn_seconds += time.perf_counter() - begin
         self._anytime = self.evaluator.after(self.stream.step(end), self.learner.predict)
@@ -59,7 +58,7 @@ class OfflineExperiment(Experiment):
             }
         )
 
-    def _fitted(self, arrived: IntArray, end: int) -> Learner:
+    def _fitted(self, end: int) -> Learner:
         learner = Learner(
             type(self.joint)(seed=self.joint.seed, **self.joint.hyperparameters()),
             self.config.eval_fanout,
@@ -68,8 +67,10 @@ class OfflineExperiment(Experiment):
             self.config.device,
         )
         predictor = CachedPredictor(learner)
-        learner.arrive(self.stream.arrival(arrived))
+        self.stream.replay(learner, end + 1)
         train = self.stream.label_order[: self.stream.label_cuts[end]]
+        there = self.stream.are_there(train, end)
+        train = train if there is None else train[there]
         rng = generator(self.joint.seed, f"epochs {end}")
         best, best_state, since = -1.0, learner.strategy.state(), 0
         for _ in range(self.joint.epochs):
@@ -86,7 +87,7 @@ class OfflineExperiment(Experiment):
     def _epoch(self, learner: Learner, train: IntArray) -> None:
         for begin in range(0, len(train), self.joint.joint_batch):
             part = train[begin : begin + self.joint.joint_batch]
-            self._count(learner.learn(self.stream.labels_of(part)).cost)
+            self._count(learner.learn(learner.batch(self.stream.labels_of(part))).cost)
 
     @property
     def most_seeds(self) -> int:

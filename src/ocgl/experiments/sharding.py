@@ -52,8 +52,7 @@ def train_sharded(config: RunConfig, pool: Executor, shards: int, data_root: Pat
         part.load_state(state)
         parts.append(part)
     whole = reduce(_merged, parts)
-    for step in stream:
-        whole.arrive(step.arrival)
+    stream.replay(whole, len(stream))
     return whole
 
 

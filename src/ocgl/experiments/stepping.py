@@ -13,7 +13,7 @@ def arrivals(learner: Learner, stream: Stream) -> Iterator[tuple[Step, Batch]]:
     The caller learns the batch, or not: `learner.learn(batch)`.
     """
     for step in stream:
-        learner.arrive(step.arrival)
+        step.apply(learner)
         labels = step.labels
         if labels is not None:
             yield step, learner.batch(labels)

@@ -15,12 +15,11 @@ from typing import Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
-from scipy.sparse import csr_array
 
 from ocgl.checked import read_sealed, sealed
 from ocgl.errors import DamagedFileError, FileWarning, GraphError, OcglError, StoreFolderError, WriteError
 from ocgl.files import make_folder, remove_leftovers, write_json
-from ocgl.graph.ids import as_objects, make_ids
+from ocgl.graph.ids import as_objects
 from ocgl.graph.journal import Journal, Record, read_records, read_tail
 from ocgl.graph.static import sparse_or_dense
 from ocgl.graph.store import GraphStore
@@ -212,16 +211,7 @@ class DurableStore(GraphStore):
                 raise DamagedFileError(path, f"it is missing; {config.bytes:,} bytes of it were flushed")
             self._recovering = False
             return Recovery()
-        for record in read_records(path, config.bytes):
-            try:
-                self._redo(record)
-            except DamagedFileError:
-                raise
-            except (OcglError, KeyError, IndexError, ValueError, TypeError) as error:
-                text = f"the record at byte {record.offset:,} is no change of this graph: {error}"
-                raise DamagedFileError(path, text) from error
-        if config.nodes is not None and (len(self), self.edges) != (config.nodes, config.edges):
-            raise DamagedFileError(path, f"it makes {len(self)} nodes and {self.edges} edges, not what was flushed")
+        _redo_all(self, path, config)
         self._recovering = False
         return self._rest(path)
 
@@ -235,47 +225,53 @@ class DurableStore(GraphStore):
             warnings.warn(f"{self.home}: {found}", FileWarning, stacklevel=4)
         return found
 
-    def _redo(self, record: Record) -> None:
-        arrays = record.arrays(self.path)
-        kind = KINDS[record.kind]
-        rows = sparse_or_dense(arrays)
-        if kind == "gap":
-            self._add_gap(*(int(arrays[name][0]) for name in ("count", "width", "sparse", "text")))
-        elif kind == "add":
-            ids = _decoded_ids(arrays)
-            known = self.arrived
-            ends = [_ids_with(self, ids, known, arrays[name]) for name in ("later", "earlier")]
-            self.add(ids, rows, ends if len(ends[0]) else ((), ()), arrays["times"])
-        elif kind in ("add_edges", "remove_edges"):
-            getattr(self, kind)([self._ids_of_present(arrays[name]) for name in ("later", "earlier")])
-        elif kind == "update":
-            self.update(self._ids_of_present(arrays["positions"]), rows)
-        else:
-            self.remove(self._ids_of_present(arrays["positions"]))
 
-    def _ids_of_present(self, positions: AnyArray) -> AnyArray:
-        if not self.is_present(positions).all():
-            raise GraphError("it names a node that is not there")
-        return self.ids_at(positions)
+def load_store(folder: Path) -> GraphStore:
+    """Return the graph that `write_store` has written, in memory."""
+    config = _read_config(folder, tidy=False)
+    store = GraphStore(sparse=config.sparse)
+    _redo_all(store, folder / config.journal, config)
+    return store
 
-    def _add_gap(self, count: int, width: int, sparse: int, text: int) -> None:
-        """Add positions of nodes that were removed."""
-        if not 0 < count < 1 << 31 or width not in {self._table.width if self._table else width} or width < 1:
-            raise GraphError("a gap of no size, or of another width")
-        shape = (count, width)
-        rows: Rows = csr_array(shape, dtype=np.float32) if sparse else np.zeros(shape, np.float32)
-        if self.arrived == 0:
-            self._ids = make_ids("text" if text else "integer")
-        none = np.empty(0, np.int32)
-        table = self._reserved_table(rows, none, none)
-        self._table = table
-        table.append(rows)
-        self._adjacency.keep_versions()
-        self._ids.skip(count)
-        self._times.extend(np.zeros(count))
-        self._adjacency.add_nodes(count)
-        self._mark_removed(np.arange(self.arrived - count, self.arrived))
-        self.version += 1
+
+def _redo_all(store: GraphStore, path: Path, config: StoreConfig) -> None:
+    """Make the changes of a journal again."""
+    for record in read_records(path, config.bytes):
+        try:
+            _redo(store, record, path)
+        except DamagedFileError:
+            raise
+        except (OcglError, KeyError, IndexError, ValueError, TypeError) as error:
+            text = f"the record at byte {record.offset:,} is no change of this graph: {error}"
+            raise DamagedFileError(path, text) from error
+    if config.nodes is not None and (len(store), store.edges) != (config.nodes, config.edges):
+        raise DamagedFileError(path, f"it makes {len(store)} nodes and {store.edges} edges, not what was flushed")
+
+
+def _redo(store: GraphStore, record: Record, path: Path) -> None:
+    arrays = record.arrays(path)
+    kind = KINDS[record.kind]
+    rows = sparse_or_dense(arrays)
+    if kind == "gap":
+        count, width, sparse, text = (int(arrays[name][0]) for name in ("count", "width", "sparse", "text"))
+        store.add_removed(count, width, bool(sparse), "text" if text else "integer")
+    elif kind == "add":
+        ids = _decoded_ids(arrays)
+        known = store.arrived
+        ends = [_ids_with(store, ids, known, arrays[name]) for name in ("later", "earlier")]
+        store.add(ids, rows, ends if len(ends[0]) else ((), ()), arrays["times"])
+    elif kind in ("add_edges", "remove_edges"):
+        getattr(store, kind)([_ids_of_present(store, arrays[name]) for name in ("later", "earlier")])
+    elif kind == "update":
+        store.update(_ids_of_present(store, arrays["positions"]), rows)
+    else:
+        store.remove(_ids_of_present(store, arrays["positions"]))
+
+
+def _ids_of_present(store: GraphStore, positions: AnyArray) -> AnyArray:
+    if not store.is_present(positions).all():
+        raise GraphError("it names a node that is not there")
+    return store.ids_at(positions)
 
 
 def write_store(store: GraphStore, folder: Path) -> None:
@@ -363,8 +359,11 @@ def _ids_with(store: GraphStore, new: AnyArray, known: int, positions: AnyArray)
     return found
 
 
-def _read_config(folder: Path) -> StoreConfig:
+def _read_config(folder: Path, tidy: bool = True) -> StoreConfig:
+    """Read `store.json`; journals that it does not name are left by a crash, and removed."""
     path = folder / CONFIG
+    if not tidy and not path.exists():
+        raise DamagedFileError(path, "it is missing: there is no graph in this folder")
     if not path.exists():
         journals = sorted(found.name for found in folder.glob("journal-*"))
         if journals:  # killed before the first flush: nothing was promised
@@ -379,7 +378,7 @@ def _read_config(folder: Path) -> StoreConfig:
         raise DamagedFileError(path, f"it has schema version {config.schema_version}; this version of ocgl reads 1")
     if not config.journal.startswith("journal-") or not config.journal[8:].isdigit():
         raise DamagedFileError(path, f"{config.journal!r} is no name of a journal")
-    for other in folder.glob("journal-*"):  # a compaction was killed
+    for other in folder.glob("journal-*") if tidy else ():
         if other.name != config.journal:
             other.unlink()
     return config

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from ocgl.errors import GraphError, NotFiniteError
+from ocgl.graph.changes import Changes
 from ocgl.graph.features import checked_rows, numbers
 from ocgl.kernels import kernel
 from ocgl.types import AnyArray, DoubleArray, IntArray, PositionArray, Rows
@@ -88,6 +89,10 @@ class Graph:
         time: time of each node.
         domain: domain of each node, for domain-incremental streams.
         notes: caveats to show with results, for example that the times are artificial.
+        label_time: time at which each label becomes known; infinite for never.
+        changes: what happens to the graph after its nodes have arrived.
+        ids: the user's own id of each node; None if they are the rows.
+        class_names: the user's own name of each class; None if they are the labels.
     """
 
     name: str
@@ -98,9 +103,13 @@ class Graph:
     time: DoubleArray | None = None
     domain: IntArray | None = None
     notes: tuple[str, ...] = ()
+    label_time: DoubleArray | None = None
+    changes: Changes | None = None
+    ids: AnyArray | None = None
+    class_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("y", "time", "domain"):
+        for name in ("y", "time", "domain", "label_time", "ids"):
             column = getattr(self, name)
             if column is not None and column.shape != (self.nodes,):
                 raise GraphError(f"{name} has shape {column.shape}, but the graph has {self.nodes} nodes")
@@ -117,6 +126,8 @@ class Graph:
         time: AnyArray | None = None,
         domain: AnyArray | None = None,
         notes: tuple[str, ...] = (),
+        label_time: AnyArray | None = None,
+        changes: Changes | None = None,
     ) -> "Graph":
         """Build a graph from a list of edges. Duplicates and self-loops are removed.
 
@@ -128,6 +139,8 @@ class Graph:
             time: time of each node.
             domain: domain of each node.
             notes: caveats to show with results.
+            label_time: time at which each label becomes known; infinite for never.
+            changes: what happens to the graph after its nodes have arrived.
 
         >>> Graph.from_edges("toy", np.array([[0, 1, 1], [1, 0, 1]]), np.array([0, 1])).edges
         1
@@ -144,7 +157,12 @@ class Graph:
         domains = None if domain is None else whole_numbers(domain, "domain")
         csr = symmetric_csr(edge_index, len(labels))
         rows = None if x is None else checked_rows(x, len(labels), None, None)
-        return cls(name, *csr, labels, rows, times, domains, notes)
+        known = None if label_time is None else numbers(label_time, "label_time")
+        if known is not None and np.isnan(known).any():
+            raise NotFiniteError("label_time is NaN; infinity stands for a label that never becomes known")
+        if changes is not None:
+            changes.check(len(labels), 0 if rows is None else int(rows.shape[1]))
+        return cls(name, *csr, labels, rows, times, domains, notes, known, changes)
 
     @property
     def nodes(self) -> int:
@@ -183,21 +201,27 @@ class Graph:
             columns["time"] = self.time
         if self.domain is not None:
             columns["domain"] = self.domain
-        return columns
+        if self.label_time is not None:
+            columns["label_time"] = self.label_time
+        return columns | ({} if self.changes is None else self.changes.columns())
 
     @classmethod
     def from_columns(cls, name: str, columns: dict[str, AnyArray], notes: tuple[str, ...] = ()) -> "Graph":
         """Build a graph from the arrays returned by `columns`, after checking that they are one."""
         _check_columns(columns)
+        x = sparse_or_dense(columns)
+        nodes, width = len(columns["indptr"]) - 1, 0 if x is None else int(x.shape[1])
         return cls(
             name,
             columns["indptr"],
             columns["indices"],
             columns["y"],
-            sparse_or_dense(columns),
+            x,
             columns.get("time"),
             columns.get("domain"),
             notes,
+            columns.get("label_time"),
+            Changes.from_columns(columns, nodes, width),
         )
 
     @cached_property
@@ -225,7 +249,14 @@ class Graph:
             x=None if self.x is None else self.x[nodes],
             time=None if self.time is None else self.time[nodes],
             domain=None if self.domain is None else self.domain[nodes],
+            label_time=None if self.label_time is None else self.label_time[nodes],
+            changes=None if self.changes is None else self.changes.induced(new),
+            ids=None if self.ids is None else self.ids[nodes],
         )
+
+
+_REAL = ("time", "label_time", "x_data", "change_when", "change_x_data")
+"""One-dimensional arrays of a graph that need not be whole numbers."""
 
 
 def _check_columns(columns: dict[str, AnyArray]) -> None:
@@ -234,7 +265,8 @@ def _check_columns(columns: dict[str, AnyArray]) -> None:
         if name not in columns:
             raise GraphError(f"a graph needs the array {name}")
     for name, array in columns.items():
-        kinds, dimensions = ("fiu", 2) if name == "x" else ("iu", 1) if name not in ("time", "x_data") else ("fiu", 1)
+        matrix, real = name in ("x", "change_x"), name in _REAL
+        kinds, dimensions = ("fiu" if matrix or real else "iu"), 2 if matrix else 1
         if array.dtype.kind not in kinds or array.ndim != dimensions:
             raise GraphError(f"{name} is {array.dtype} of shape {array.shape}")
     nodes = len(columns["indptr"]) - 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
 from ocgl.errors import (
     DiskFullError,
@@ -29,7 +30,7 @@ from ocgl.graph.adjacency import Adjacency, in_order
 from ocgl.graph.events import Arrival
 from ocgl.graph.features import Table, checked_rows, make_table, numbers
 from ocgl.graph.growable import Growable
-from ocgl.graph.ids import Ids, IntegerIds, ends_of, ids_of, kind_of, make_ids
+from ocgl.graph.ids import Ids, IntegerIds, Kind, ends_of, ids_of, kind_of, make_ids
 from ocgl.graph.neighbor_sampling import NeighborSampling
 from ocgl.graph.neighborhood import Neighborhood, touched, weigh
 from ocgl.types import AnyArray, BoolArray, DoubleArray, IntArray, PositionArray, Rows
@@ -341,6 +342,33 @@ class GraphStore:
         gone[positions] = True
         self._gone = gone
         self._removed += len(positions)
+
+    @_locked
+    def add_removed(self, count: int, width: int, sparse: bool, kind: Kind) -> None:
+        """Take the positions of nodes that were removed; for a store that is written down and read again.
+
+        Args:
+            count: number of positions.
+            width: number of features.
+            sparse: whether features are sparse.
+            kind: kind of ids.
+        """
+        table = self._table
+        if not 0 < count <= _MAX_NODES - self.arrived or width < 1 or (table is not None and table.width != width):
+            raise GraphError(f"{count} removed nodes of width {width} do not fit this store")
+        rows: Rows = csr_array((count, width), dtype=np.float32) if sparse else np.zeros((count, width), np.float32)
+        none = np.empty(0, np.int32)
+        table = self._reserved_table(rows, none, none)
+        if self.arrived == 0:
+            self._ids = make_ids(kind)
+        self._table = table
+        table.append(rows)
+        self._adjacency.keep_versions()
+        self._ids.skip(count)
+        self._times.extend(np.zeros(count))
+        self._adjacency.add_nodes(count)
+        self._mark_removed(np.arange(self.arrived - count, self.arrived))
+        self.version += 1
 
     def _distinct(self, ids: ArrayLike) -> PositionArray:
         """Return the positions of distinct nodes, at least one."""

@@ -8,7 +8,7 @@ from scipy.linalg import blas
 from ocgl.nn.moments import Moments
 from ocgl.strategies._core.base import strategy
 from ocgl.strategies._core.closed_form import ClosedForm, solved, variance
-from ocgl.types import DoubleArray
+from ocgl.types import DoubleArray, FloatArray
 
 
 @strategy
@@ -45,6 +45,23 @@ class Ridge(ClosedForm):
         weights = solved(spread, (centred * prior[:, None]).T @ targets, self.shrinkage * size)
         return weights, prior - middle @ weights
 
+    def probabilities(self, scores: FloatArray) -> DoubleArray:
+        """Return the nearest probabilities to the scores, which are least-squares estimates of them."""
+        return projected_on_simplex(scores.astype(np.float64))
+
     def _class_weights(self, counts: DoubleArray) -> DoubleArray:
         """Return the weight of each class."""
         return np.full(len(counts), 1 / len(counts)) if self.balanced else counts / counts.sum()
+
+
+def projected_on_simplex(rows: DoubleArray) -> DoubleArray:
+    """Return for each row the nearest one of non-negative numbers that add up to 1 (Wang and Carreira-Perpinan, 2013).
+
+    >>> projected_on_simplex(np.array([[0.7, 0.5, -0.2]])).tolist()
+    [[0.6, 0.4, 0.0]]
+    """
+    falling = -np.sort(-rows, axis=1)
+    excess = (np.cumsum(falling, axis=1) - 1) / np.arange(1, rows.shape[1] + 1)
+    last = (falling > excess).sum(axis=1) - 1
+    found: DoubleArray = np.maximum(rows - excess[np.arange(len(rows)), last][:, None], 0.0)
+    return found

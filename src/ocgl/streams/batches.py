@@ -39,7 +39,7 @@ class Batches:
         self.store = GraphStore()
         rng = generator(self._seed, "neighbors")
         for step in self.stream:
-            self.store.arrive(step.arrival)
+            step.apply(self.store)
             labels = step.labels
             if labels is None:
                 yield step, None

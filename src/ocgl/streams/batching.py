@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from ocgl.errors import StreamError
+from ocgl.graph import Graph
 from ocgl.rng import generator
 from ocgl.streams.config import StreamConfig
 from ocgl.streams.split import TRAIN
@@ -38,7 +40,29 @@ def _segment_ends(role: IntArray, config: StreamConfig) -> IntArray:
     return np.append(ends, len(role))
 
 
-def label_steps(order: IntArray, role: IntArray, ends: IntArray, config: StreamConfig) -> tuple[IntArray, IntArray]:
+def label_times(graph: Graph, order: IntArray, ends: IntArray) -> IntArray | None:
+    """Return the step in which each label becomes known by its own time; None if the graph has no such times.
+
+    That is the first step that ends with a node of that time or later. Labels of later times never become known.
+    """
+    if graph.label_time is None:
+        return None
+    if graph.time is None:
+        raise StreamError("labels have times, but nodes have none; give the graph times")
+    latest = np.maximum.accumulate(graph.time[order])[ends - 1]
+    return np.searchsorted(latest, graph.label_time, side="left")
+
+
+def without_removed(order: IntArray, cuts: IntArray, removed_at: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the schedule of labels without those of nodes that were removed by then."""
+    step = np.searchsorted(cuts, np.arange(len(order)), side="right")
+    kept = removed_at[order] > step
+    return order[kept], np.searchsorted(step[kept], np.arange(len(cuts)), side="right")
+
+
+def label_steps(
+    order: IntArray, role: IntArray, ends: IntArray, config: StreamConfig, due_at: IntArray | None = None
+) -> tuple[IntArray, IntArray]:
     """Return the training nodes in the order their labels arrive, and the number of labels after each step.
 
     A step delivers at most `batch_size` delayed labels, which bounds the cost of an update; further due labels wait
@@ -49,6 +73,7 @@ def label_steps(order: IntArray, role: IntArray, ends: IntArray, config: StreamC
         role: role of each node, in order of arrival.
         ends: end position of each step.
         config: its `label_delay`, `missing_labels` and `batch_size` define the schedule.
+        due_at: step in which the label of each node becomes known, where the graph tells; `label_delay` comes on top.
     """
     trained = role == TRAIN
     nodes = order[trained]
@@ -57,7 +82,9 @@ def label_steps(order: IntArray, role: IntArray, ends: IntArray, config: StreamC
     if config.missing_labels:
         labelled = rng.random(len(nodes)) >= config.missing_labels
         nodes, arrived = nodes[labelled], arrived[labelled]
-    if config.label_delay == 0:
+    if due_at is not None:
+        arrived = np.maximum(arrived, due_at[nodes])
+    elif config.label_delay == 0:
         return nodes, np.searchsorted(arrived, np.arange(len(ends)), side="right")
     low, high = config.label_delay if isinstance(config.label_delay, tuple) else (config.label_delay,) * 2
     due = arrived + rng.integers(low, high + 1, size=len(nodes))

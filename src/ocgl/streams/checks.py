@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ocgl.errors import StreamError
+from ocgl.streams.schedule import change_steps
 from ocgl.streams.split import NONE, TRAIN
 from ocgl.types import AnyArray, IntArray
 
@@ -29,13 +30,21 @@ def check_stream(stream: "Stream") -> None:
     _distinct("label_order", stream.label_order, nodes)
     _cuts("cuts", stream.cuts, steps, len(stream.order), rising=True)
     _cuts("label_cuts", stream.label_cuts, steps, len(stream.label_order), rising=False)
-    _within("step_task", stream.step_task, 0, tasks, steps)
+    whole = max(stream.whole_tasks, tasks)  # the last batch of a prefix may belong to the task after it
+    _within("step_task", stream.step_task, 0, whole, steps)
     _within("role", stream.role, TRAIN, NONE + 1, nodes)
-    _within("scored", stream.scored, -1, max(stream.whole_tasks, tasks), nodes)
+    _within("scored", stream.scored, -1, whole, nodes)
     _within("starts", stream.starts, 0, steps + 1, tasks)
     _within("ends", stream.ends, 0, steps, tasks)
     _require(len(stream.task_classes) >= tasks, "task_classes must have a row for each task")
     _require(stream.config["kind"] != "task" or stream.task_classes.shape[1] > 0, "its tasks have no classes")
+    changes = stream.graph.changes
+    if (changes is None) != (stream.change_steps is None):
+        raise StreamError("it has changes without their steps, or steps without changes")
+    if changes is not None and stream.change_steps is not None:
+        expected = change_steps(stream.graph, stream.order, stream.cuts)
+        same = np.array_equal(stream.change_steps, expected) or stream.is_prefix
+        _require(same and len(stream.change_steps) == len(changes), "its changes do not happen when they should")
     arrived = np.isin(stream.label_order, stream.order).all()
     _require(bool(arrived), "a label comes of a node that never arrives")
     _require(bool((stream.role[stream.label_order] == TRAIN).all()), "a label of a held-out node is given away")

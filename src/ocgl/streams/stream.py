@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import ClassVar, Protocol, cast
 
 import numpy as np
 
@@ -18,9 +18,12 @@ from ocgl.graph import Arrival, Graph, Labels
 from ocgl.kernels import kernel
 from ocgl.streams.checks import check_stream
 from ocgl.streams.config import StreamConfig
+from ocgl.streams.schedule import NEVER, Changeable, StepChanges, Timeline
 from ocgl.streams.split import TEST, TRAIN, VALIDATION
-from ocgl.types import AnyArray, IntArray, Json, PositionArray
+from ocgl.types import AnyArray, BoolArray, IntArray, Json, PositionArray
 
+_REPLAY = 100_000
+"""Nodes that arrive at once when the beginning of a stream is played again."""
 UNREADABLE = (ValueError, TypeError, LookupError, GraphError, RecursionError)
 
 
@@ -42,10 +45,41 @@ def _earlier_edges(indptr: IntArray, indices: PositionArray, position: IntArray,
     return edges
 
 
+@kernel
+def _edges_at_arrival(
+    indptr: IntArray,
+    indices: PositionArray,
+    position: IntArray,
+    ids: IntArray,
+    arrives: IntArray,
+    removed_at: IntArray,
+    late: IntArray,
+) -> IntArray:
+    """Return the edges of `_earlier_edges` without those that come later, and those to removed nodes."""
+    found = _earlier_edges(indptr, indices, position, ids)
+    count = 0
+    for e in range(found.shape[1]):
+        v, u = found[0, e], found[1, e]
+        key = min(u, v) * len(position) + max(u, v)
+        at = np.searchsorted(late, key)
+        if removed_at[u] >= arrives[v] and not (at < len(late) and late[at] == key):
+            found[0, count], found[1, count] = v, u
+            count += 1
+    return found[:, :count].copy()
+
+
 def _checksum(facts: str, arrays: dict[str, AnyArray]) -> str:
     """Return a hash of what the content hash leaves out: names, notes, and the types and shapes of the arrays."""
     kinds = [[name, array.dtype.str, array.shape] for name, array in sorted(arrays.items())]
     return hashlib.sha256(json.dumps([facts, kinds]).encode()).hexdigest()
+
+
+class Arrivable(Changeable, Protocol):
+    """What a stream can be played into: a learner, or a store."""
+
+    def arrive(self, arrival: Arrival) -> None:
+        """Add nodes with their edges."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -74,6 +108,18 @@ class Step:
         """The labels that become known, None without any."""
         return self.stream.labels_at(self.index)
 
+    @property
+    def changes(self) -> StepChanges | None:
+        """Later edges, new features and removals of the step, after its nodes have arrived; None without any."""
+        return self.stream.changes_at(self.index)
+
+    def apply(self, learner: Arrivable) -> None:
+        """Let the nodes of the step arrive, and make its changes, in a learner or a store."""
+        learner.arrive(self.arrival)
+        changes = self.changes
+        if changes is not None:
+            changes.apply(learner)
+
 
 @dataclass(frozen=True, eq=False)
 class Stream:
@@ -98,6 +144,7 @@ class Stream:
         base: node counts of the whole stream, also in a prefix; buffer sizes are fractions of them.
         config: the stream's options as JSON.
         whole_tasks: number of tasks of the whole stream.
+        change_steps: step of each change of the graph, `NEVER` for one that does not happen; None if it has none.
     """
 
     ARRAYS: ClassVar[tuple[str, ...]] = (
@@ -118,6 +165,7 @@ class Stream:
     base: dict[str, int]
     config: Json
     whole_tasks: int
+    change_steps: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.step_task)
@@ -158,8 +206,45 @@ class Stream:
         times = self.position if self.graph.time is None else self.graph.time
         return Arrival(ids, self.graph.x[ids], edges, times[ids].astype(np.float64))
 
+    @cached_property
+    def timeline(self) -> Timeline | None:
+        """The changes by step; None if the graph has none."""
+        if self.change_steps is None or self.graph.changes is None:
+            return None
+        return Timeline(self.graph.changes, self.change_steps, self.graph.nodes)
+
+    @cached_property
+    def _arrival_steps(self) -> IntArray:
+        """Step in which each node arrives."""
+        steps = np.searchsorted(self.cuts, np.arange(len(self.order)), side="right")
+        found = np.full(self.graph.nodes, NEVER)
+        found[self.order] = steps
+        return found
+
+    def changes_at(self, index: int) -> StepChanges | None:
+        """Return the changes of a step; None if the graph has none."""
+        return None if self.timeline is None else self.timeline.at(index)
+
+    def are_there(self, ids: IntArray, step: int) -> BoolArray | None:
+        """Return for each node whether it was not removed by the end of a step; None if no node is ever removed."""
+        return None if self.timeline is None else self.timeline.removed_at[ids] > step
+
+    def replay(self, learner: Arrivable, steps: int) -> None:
+        """Let the nodes of the first steps arrive, with all changes, without labels."""
+        if self.timeline is not None:
+            for index in range(steps):
+                self.step(index).apply(learner)
+            return
+        arrived = self.order[: self.cuts[steps - 1] if steps else 0]
+        for begin in range(0, len(arrived), _REPLAY):
+            learner.arrive(self.arrival(arrived[begin : begin + _REPLAY]))
+
     def edges_back(self, ids: IntArray) -> IntArray:
-        """Return the edges of nodes to nodes that arrive before them, of shape [2, num_edges]."""
+        """Return the edges that nodes have when they arrive, to nodes that are there, of shape [2, num_edges]."""
+        if self.timeline is not None:
+            graph, line = self.graph, self.timeline
+            known = (graph.indptr, graph.indices, self.position, ids, self._arrival_steps)
+            return _edges_at_arrival(*known, line.removed_at, line.late)
         return _earlier_edges(self.graph.indptr, self.graph.indices, self.position, ids)
 
     def labels_at(self, index: int) -> Labels | None:
@@ -194,8 +279,13 @@ class Stream:
         present = np.unique(self.scored[nodes])  # in a blurry or straddling stream, later tasks have begun
         new = np.full(self.graph.nodes, -1, np.int64)
         new[nodes] = np.arange(len(nodes))
+        changes, change_steps = self.graph.changes, self.change_steps
+        if changes is not None and change_steps is not None:
+            change_steps = change_steps[changes.within(new)]
+            change_steps = np.where(change_steps < steps, change_steps, NEVER)
         return replace(
             self,
+            change_steps=change_steps,
             graph=self.graph.induced(nodes),
             order=new[arrived],
             cuts=self.cuts[:steps],
@@ -215,6 +305,8 @@ class Stream:
         digest = hashlib.sha256(self.graph.content_hash.encode())
         for name in self.ARRAYS:
             digest.update(name.encode() + np.ascontiguousarray(getattr(self, name), np.int64).tobytes())
+        if self.change_steps is not None:
+            digest.update(b"change_steps" + np.ascontiguousarray(self.change_steps).tobytes())
         digest.update(json.dumps([self.base, self.config, self.whole_tasks], sort_keys=True).encode())
         return digest.hexdigest()
 
@@ -230,6 +322,8 @@ class Stream:
         }
         arrays: dict[str, AnyArray] = {f"graph_{k}": v for k, v in self.graph.columns().items()}
         arrays |= {name: getattr(self, name) for name in self.ARRAYS}
+        if self.change_steps is not None:
+            arrays["change_steps"] = self.change_steps
         facts = json.dumps(content)
         arrays |= {"facts": np.array(facts), "checksum": np.array(_checksum(facts, arrays))}
         buffer = BytesIO()
@@ -260,6 +354,7 @@ class Stream:
         columns = {k.removeprefix("graph_"): v for k, v in arrays.items() if k.startswith("graph_")}
         graph = Graph.from_columns(str(facts["name"]), columns, tuple(facts["notes"]))
         rest = {name: arrays[name] for name in cls.ARRAYS}
+        rest |= {name: arrays[name] for name in ("change_steps",) if name in arrays}
         config = StreamConfig.model_validate(facts["config"]).model_dump(mode="json")
         stream = cls(graph, **rest, base=facts["base"], config=config, whole_tasks=facts["whole_tasks"])
         check_stream(stream)

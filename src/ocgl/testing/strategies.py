@@ -15,12 +15,15 @@ import numpy as np
 from ocgl.errors import OcglError, WrongSamplingError
 from ocgl.experiments.stepping import arrivals
 from ocgl.graph import Batch, Graph, Labels
+from ocgl.graph.changes import draw_changes
+from ocgl.graph.features import dense
 from ocgl.rng import generator
 from ocgl.state import State
 from ocgl.strategies import CachedPredictor, Learner, Strategy
 from ocgl.strategies._core.registry import is_findable
-from ocgl.streams import TRAIN, Stream, class_stream
+from ocgl.streams import TRAIN, Step, Stream, class_stream
 from ocgl.testing.memory import held_bytes
+from ocgl.testing.reference_store import ReferenceStore, rows_at
 from ocgl.testing.reload import in_new_process, scores_of_the_rest, state_after
 
 Make = Callable[[], Strategy]
@@ -326,6 +329,60 @@ def cached_sums_give_the_same_predictions(make: Make, graph: Graph) -> None:
         require(np.array_equal(predictions, learner.predict(ids)), "cached sums give other predictions")
 
 
+def changing(graph: Graph, share: float = 0.15, seed: int = 0) -> Graph:
+    """Return the graph with later edges, new features and removals, drawn as those of `sbm:...,churn=` are."""
+    assert graph.x is not None
+    return replace(graph, changes=draw_changes(graph, share, generator(seed, "changes")))
+
+
+def follows_a_changing_graph(make: Make, graph: Graph) -> None:
+    """Check that later edges, new features and removals are followed: no removed node and no stale sum is used.
+
+    The strategy must predict as it does on a store that was made anew with the same graph, it must learn from nodes
+    that are there, with their present features, and its state must be that of an undisturbed run after a reload.
+    """
+    stream = class_stream(changing(graph))
+    learner, resumed = Learner(make()), Learner(make())
+    cached, slow = CachedPredictor(learner), ReferenceStore()
+    for number, (step, batch) in enumerate(arrivals(learner, stream)):
+        _follow(slow, step)
+        nodes = batch.neighborhood.nodes
+        require(bool(learner.store.is_present(nodes).all()), "learns from a node that was removed")
+        require(np.array_equal(dense(batch.neighborhood.rows()), rows_at(slow, nodes.tolist())), "learns old features")
+        learner.learn(batch)
+        if number == 8:
+            resumed.load_state(learner.state())
+            stream.replay(resumed, step.index + 1)
+        elif number > 8:
+            step.apply(resumed)
+            resumed.learn(step.labels)
+        ids = learner.store.ids[::3]
+        answers = learner.predict(ids)
+        if number % 4 == 0:
+            anew = Learner(learner.strategy)
+            stream.replay(anew, step.index + 1)
+            require(np.array_equal(anew.predict(ids), answers), "predicts otherwise than on a store made anew")
+        if learner.strategy.supports_cached_aggregates(learner.store.features):
+            require(np.array_equal(cached(ids), answers), "cached sums are stale after a change of the graph")
+    require(same(learner.state(), resumed.state()), "learns differently after a reload in a changing graph")
+
+
+def _follow(slow: ReferenceStore, step: Step) -> None:
+    """Make the changes of a step in the slow store."""
+    arrival, changes = step.arrival, step.changes
+    slow.add(arrival.ids.tolist(), dense(arrival.rows), list(zip(*arrival.edges.tolist(), strict=True)))
+    if changes is None:
+        return
+    if changes.later_edges.size:
+        slow.add_edges(list(zip(*changes.later_edges.tolist(), strict=True)))
+    if len(changes.updated) and changes.rows is not None:
+        slow.update(changes.updated.tolist(), dense(changes.rows))
+    if changes.removed_edges.size:
+        slow.remove_edges(list(zip(*changes.removed_edges.tolist(), strict=True)))
+    if len(changes.removed):
+        slow.remove(changes.removed.tolist())
+
+
 CHECKS: list[Callable[[Make, Graph], None]] = [
     predicts_minus_one_before_learning,
     predicting_changes_nothing,
@@ -344,4 +401,5 @@ CHECKS: list[Callable[[Make, Graph], None]] = [
     updates_stay_within_the_bound,
     works_without_a_store,
     cached_sums_give_the_same_predictions,
+    follows_a_changing_graph,
 ]

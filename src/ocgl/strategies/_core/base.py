@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import ConfigDict, Field, PositiveInt, model_validator
 from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
+from scipy.special import softmax
 
 from ocgl.errors import DeviceWarning, NeedsStoreError, StateError, WrongSamplingError, WrongWidthError
 from ocgl.graph import UNKNOWN, Batch, Cost, Neighborhood, NeighborSampling
@@ -18,7 +19,7 @@ from ocgl.graph.neighbor_sampling import Degrees, Norm
 from ocgl.rng import restore, seeded_torch, state_of
 from ocgl.state import State, Stateful
 from ocgl.strategies._core.identity import check_identity, identity_of, report_differences
-from ocgl.types import FloatArray, IntArray, Json
+from ocgl.types import DoubleArray, FloatArray, IntArray, Json
 from ocgl.validation import plain_numbers
 
 if TYPE_CHECKING:
@@ -187,16 +188,24 @@ class Strategy(ABC):
             neighborhood: the sampled neighbourhood of the nodes to predict for.
             candidates: classes that each node can have (nodes x k), where the setting tells.
         """
-        labels = self.labels
-        if len(labels) == 0:
+        if len(self.labels) == 0:
             return np.full(neighborhood.seeds, UNKNOWN, np.int64)
-        scores = self.scores(neighborhood)
+        return self.chosen(self.scores(neighborhood), candidates)
+
+    def chosen(self, scores: FloatArray, candidates: IntArray | None = None) -> IntArray:
+        """Return the label with the best score of each row, among the candidates where they are given."""
+        labels = self.labels
         if candidates is not None:
             possible = (candidates[:, :, None] == labels).any(1)
             scores = np.where(possible, scores, -np.inf)
             return np.where(possible.any(1), labels[scores.argmax(1)], UNKNOWN)
         best: IntArray = labels[scores.argmax(1)]
         return best
+
+    def probabilities(self, scores: FloatArray) -> DoubleArray:
+        """Return scores as probabilities, not calibrated: their softmax."""
+        found: DoubleArray = softmax(scores.astype(np.float64), axis=1)
+        return found
 
     @property
     def device_name(self) -> str:

@@ -1,0 +1,101 @@
+"""Classes of the user's own: integers as they are, or names, numbered in the order in which they are first seen."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ocgl.errors import LabelError
+from ocgl.graph import UNKNOWN
+from ocgl.graph.ids import as_objects
+from ocgl.types import AnyArray, IntArray, Json
+
+_NEVER = -2
+"""Number of a candidate class that was never seen."""
+
+
+class ClassNames:
+    """Numbers for names of classes. A learner has one kind of labels, integers or text, from the first label on.
+
+    >>> classes = ClassNames()
+    >>> classes.numbers(["fraud", "fine", "fraud", None]).tolist()
+    [0, 1, 0, -1]
+    >>> classes.named(np.array([1, -1])).tolist()
+    ['fine', None]
+    """
+
+    def __init__(self) -> None:
+        self._names: list[str] | None = None  # None for integers
+        self._number: dict[str, int] = {}
+        self._begun = False
+
+    @property
+    def are_text(self) -> bool:
+        """Whether classes have names."""
+        return self._names is not None
+
+    def numbers(self, labels: ArrayLike) -> AnyArray:
+        """Return the number of each label, -1 for None; a name that is new gets the next number."""
+        texts = _texts(labels)
+        if texts is None:
+            if self.are_text and np.asarray(labels).size:
+                raise LabelError(f"this learner has names of classes, like {self._first!r}, not integers")
+            self._begun = True
+            return np.asarray(labels)
+        if not self.are_text:
+            if self._begun:
+                raise LabelError(f"this learner has integers as labels, not names like {_example(texts)!r}")
+            self._names, self._begun = [], True
+        assert self._names is not None
+        for name in texts:
+            if name is not None and name not in self._number:
+                self._number[name] = len(self._names)
+                self._names.append(name)
+        return np.array([UNKNOWN if name is None else self._number[name] for name in texts], np.int64)
+
+    def candidates(self, candidates: Any) -> Any:
+        """Return candidate classes as numbers; a name that was never seen gets one that no class has."""
+        if not self.are_text:
+            return candidates
+        return np.array([[self._number.get(name, _NEVER) for name in row] for row in candidates], np.int64)
+
+    def named(self, numbers: IntArray) -> AnyArray:
+        """Return the classes of these numbers, as the user knows them; None for -1 where classes have names."""
+        if self._names is None:
+            return numbers
+        found: list[Any] = [None if number < 0 else self._names[number] for number in numbers.tolist()]
+        return as_objects(found)
+
+    @property
+    def _first(self) -> str | None:
+        return self._names[0] if self._names else None
+
+    def facts(self) -> Json:
+        """Return the names, to be saved."""
+        return {"names": self._names, "begun": self._begun}
+
+    def load(self, facts: Json) -> None:
+        """Take saved names."""
+        names = facts.get("names")
+        if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise LabelError("saved names of classes must be text")
+        self._names, self._begun = names, bool(facts.get("begun"))
+        self._number = {name: number for number, name in enumerate(names or [])}
+
+
+def _texts(labels: ArrayLike) -> list[Any] | None:
+    """Return labels as a list of names and None; None if they are no text."""
+    array = np.asarray(labels, dtype=object) if not isinstance(labels, np.ndarray) else labels
+    if array.ndim != 1 or array.dtype.kind not in "UTO":
+        return None
+    listed: list[Any] = array.tolist()
+    if not any(isinstance(label, str) for label in listed):
+        return None
+    other = [label for label in listed if label is not None and not isinstance(label, str)]
+    if other:
+        raise LabelError(f"labels are integers, or names, but not both: {other[0]!r} stands beside names")
+    return listed
+
+
+def _example(texts: list[Any]) -> str:
+    return next(str(name) for name in texts if name is not None)
