@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0.dev0"
 
 if TYPE_CHECKING:
-    from ocgl.datasets import from_pyg, load_dataset
+    from ocgl.datasets import FeatureEncoder, from_networkx, from_pandas, from_polars, from_pyg, load_dataset
     from ocgl.evaluation import Evaluator
     from ocgl.experiments import RunResult, evaluate, resume, train_sharded
     from ocgl.graph import Arrival, Batch, Cost, Graph, GraphStore, Labels, Neighborhood, NeighborSampling
-    from ocgl.strategies import CachedPredictor, Learner, Strategy, make_strategy
+    from ocgl.strategies import Answer, CachedPredictor, Learner, Strategy, make_strategy
     from ocgl.streams import Stream, StreamConfig, batches, class_stream, make_stream
 
 _HOME = {
+    "FeatureEncoder": "datasets",
+    "from_networkx": "datasets",
+    "from_pandas": "datasets",
+    "from_polars": "datasets",
     "from_pyg": "datasets",
     "load_dataset": "datasets",
     "Evaluator": "evaluation",
@@ -29,6 +33,7 @@ _HOME = {
     "Labels": "graph",
     "NeighborSampling": "graph",
     "Neighborhood": "graph",
+    "Answer": "strategies",
     "CachedPredictor": "strategies",
     "Learner": "strategies",
     "Strategy": "strategies",
@@ -47,9 +52,10 @@ _ROOMS = (
 """Subpackages, importable as attributes."""
 
 __all__ = [
-    "Arrival", "Batch", "CachedPredictor", "Cost", "Evaluator", "Graph", "GraphStore", "Labels", "Learner",
-    "NeighborSampling", "Neighborhood", "RunResult", "Strategy", "Stream", "StreamConfig", "batches", "class_stream",
-    "evaluate", "from_pyg", "load_dataset", "make_strategy", "make_stream", "resume", "train_sharded",
+    "Answer", "Arrival", "Batch", "CachedPredictor", "Cost", "Evaluator", "FeatureEncoder", "Graph", "GraphStore",
+    "Labels", "Learner", "NeighborSampling", "Neighborhood", "RunResult", "Strategy", "Stream", "StreamConfig",
+    "batches", "class_stream", "evaluate", "from_networkx", "from_pandas", "from_polars", "from_pyg", "load_dataset",
+    "make_strategy", "make_stream", "resume", "train_sharded",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Commands that need no run: `datasets`, `strategies`, `expansion` and `check`."""
+"""Commands that need no run: `datasets`, `convert`, `strategies`, `expansion` and `check`."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +44,57 @@ def datasets(data_root: DataRoot = None) -> None:
     console.print("  sbm:NAME                     a block model of the size of one of the paper's seven datasets")
     console.print("  sbm:nodes=20000,edges=500000 a block model of any size")
     console.print("  path/to/graph.npz            your own graph")
+
+
+@app.command()
+def convert(
+    nodes: Annotated[Path, typer.Argument(help="Table of nodes, .csv or .parquet.")],
+    edges: Annotated[Path, typer.Argument(help="Table of edges, .csv or .parquet.")],
+    out: Annotated[Path, typer.Argument(help="Graph to write, .npz.")],
+    id: Annotated[str, typer.Option(help="Column of node ids.")] = "id",
+    label: Annotated[str, typer.Option(help="Column of classes; empty for none.")] = "label",
+    time: Annotated[str | None, typer.Option(help="Column of times of arrival.")] = None,
+    label_time: Annotated[str | None, typer.Option(help="Column of times at which labels become known.")] = None,
+    removal_time: Annotated[str | None, typer.Option(help="Column of times at which nodes are removed.")] = None,
+    domain: Annotated[str | None, typer.Option(help="Column of domains.")] = None,
+    source: Annotated[str, typer.Option(help="Column of one end of each edge.")] = "source",
+    target: Annotated[str, typer.Option(help="Column of the other end.")] = "target",
+    edge_time: Annotated[str | None, typer.Option(help="Column of times of edges.")] = None,
+    features: Annotated[
+        str | None, typer.Option(help="Columns of features, separated by commas (default: all others).")
+    ] = None,
+    fit: Annotated[
+        float, typer.Option(help="First fraction of the nodes that scaling and categories are learned from.")
+    ] = 0.2,
+) -> None:
+    """Turn two tables into a graph for --dataset: ids and classes of your own, scaled and encoded features."""
+    from ocgl.datasets.frames import from_polars, read_table, save_npz
+
+    if out.suffix != ".npz":
+        raise ConfigError(f"the graph is written as an .npz file, not as {out.name}")
+    graph = from_polars(
+        read_table(nodes),
+        read_table(edges),
+        id=id,
+        label=label or None,
+        time=time,
+        label_time=label_time,
+        removal_time=removal_time,
+        domain=domain,
+        source=source,
+        target=target,
+        edge_time=edge_time,
+        features=features.split(",") if features else None,
+        fit=fit,
+        name=out.stem,
+    )
+    save_npz(graph, out)
+    classes = graph.classes
+    say(f"{out}: {graph.nodes:,} nodes, {graph.edges:,} edges, {graph.width:,} features, {classes:,} classes")
+    for note in graph.notes:
+        say(note)
+    if graph.changes is not None:
+        say(f"{len(graph.changes):,} later edges and removals; they happen in streams by time")
 
 
 def _counts(whole: int, used: int | None) -> str:

@@ -5,13 +5,18 @@ from pathlib import Path
 
 from ocgl.datasets import digits, loading, npz, paths, sbm
 from ocgl.datasets.catalogue import DatasetInfo, catalogue
+from ocgl.datasets.encoding import FeatureEncoder
+from ocgl.datasets.frames import from_networkx, from_pandas, from_polars
 from ocgl.datasets.paths import cache_root, data_root
 from ocgl.datasets.pyg import from_pyg
 from ocgl.datasets.registry import SPECS
 from ocgl.errors import DatasetError, UnknownNameError
 from ocgl.graph import Graph
 
-__all__ = ["DatasetInfo", "cache_root", "catalogue", "data_root", "from_pyg", "load_dataset"]
+__all__ = [
+    "DatasetInfo", "FeatureEncoder", "cache_root", "catalogue", "data_root", "from_networkx", "from_pandas",
+    "from_polars", "from_pyg", "load_dataset",
+]  # fmt: skip
 
 
 def load_dataset(

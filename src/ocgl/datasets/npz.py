@@ -1,5 +1,6 @@
 """Reads a user's graph from an `.npz` file."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,25 @@ from ocgl.datasets.spec import Parsed
 from ocgl.errors import DamagedFileError, DatasetCorruptError, DatasetMissingError, GraphError
 from ocgl.graph import Graph
 from ocgl.graph.changes import Changes
+from ocgl.graph.ids import ids_of
 from ocgl.graph.static import sparse_or_dense
 from ocgl.types import AnyArray, Rows
 
 NEEDED = ("edge_index", "y")
 SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
-KEYS = (*NEEDED, "x", *SPARSE, "time", "domain", "label_time", *Changes.COLUMNS, "change_x")
+KEYS = (
+    *NEEDED,
+    "x",
+    *SPARSE,
+    "time",
+    "domain",
+    "label_time",
+    *Changes.COLUMNS,
+    "change_x",
+    "notes",
+    "ids",
+    "class_names",
+)
 STRUCTURE_ONLY = "structure only: no features"
 UNLABELLED = "no labels"
 MOST_NODES = 2**31 - 1
@@ -80,10 +94,17 @@ def _parsed(name: str, columns: dict[str, AnyArray]) -> Parsed:
         x.check_format(full_check=True)
     edge_index, y = columns["edge_index"], columns.get("y")
     notes = (() if x is not None else (STRUCTURE_ONLY,)) + (() if y is not None else (UNLABELLED,))
+    notes += tuple(str(note) for note in columns.get("notes", ()) if str(note) not in notes)
     labels = np.full(_count(columns, x), -1) if y is None else y
     changes = Changes.from_columns(columns, len(labels), 0 if x is None else int(x.shape[1]))
     times = columns.get("time"), columns.get("domain"), notes, columns.get("label_time")
     graph = Graph.from_edges(name, edge_index, labels, x, *times, changes)
+    ids, names = columns.get("ids"), columns.get("class_names")
+    graph = replace(
+        graph,
+        ids=None if ids is None else ids_of(ids),
+        class_names=None if names is None else tuple(str(name) for name in names),
+    )
     return Parsed(graph, edge_index.shape[1])
 
 

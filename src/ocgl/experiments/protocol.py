@@ -129,12 +129,15 @@ def _labels(config: RunConfig, stream: Stream) -> str:
     training_nodes = len(stream.held_out(TRAIN))
     lost = f"{training_nodes - len(stream.label_order):,} of {training_nodes:,}"
     missing = f"; {s.missing_labels:.0%} drawn at random never come" if s.missing_labels else ""
-    if s.label_delay == 0:
+    own = stream.graph.label_time is not None and s.kind == "time"
+    if s.label_delay == 0 and not own:
         return f"with the node{missing}" + (f" ({lost})" if missing else "")
     low, high = s.label_delay if isinstance(s.label_delay, tuple) else (s.label_delay,) * 2
     delay = f"{low}" if low == high else f"{low} to {high}"
+    after = "their own time (label_time)" if own else "the node"
+    when = f"{delay} steps after {after}" if high else "at their own time (label_time)"
     return (
-        f"{delay} steps after the node; at most {s.batch_size} (batch_size) come, and are learned, per step, the rest "
+        f"{when}; at most {s.batch_size} (batch_size) come, and are learned, per step, the rest "
         f"wait{missing}; labels still waiting at the end of the stream never come "
         f"({'both together ' if missing else ''}{lost})"
     )
@@ -173,6 +176,8 @@ def _notes(config: RunConfig, stream: Stream, strategy: Strategy) -> list[str]:
         notes.append(
             f"offline bound: up to {epochs} epochs on all nodes that have arrived, early stopping on validation AP"
         )
+    if stream.timeline is not None:
+        notes.append(f"the graph changes: {stream.timeline.description}; removed nodes are neither learned nor scored")
     if config.stream.kind == "order":
         notes.append("nodes arrive in the order of the dataset's rows, which is no time")
     return notes

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ocgl.strategies._core.feature_replay import FeatureReplay
     from ocgl.strategies._core.gradient import GRID, REPLAY_GRID, Examples, GradientStrategy
     from ocgl.strategies._core.importance import Importances
-    from ocgl.strategies._core.learner import Learner
+    from ocgl.strategies._core.learner import Answer, Learner
     from ocgl.strategies._core.projection import project
     from ocgl.strategies._core.registry import find, make_strategy, names
     from ocgl.strategies.a_gem import AGEM
@@ -40,6 +40,7 @@ _HOME = {
     "Examples": "gradient",
     "GradientStrategy": "gradient",
     "Importances": "importance",
+    "Answer": "learner",
     "Learner": "learner",
     "project": "projection",
     "find": "registry",
@@ -48,7 +49,7 @@ _HOME = {
 }
 
 __all__ = [
-    "AGEM", "ER", "EWC", "GRID", "MAS", "PDGNN", "REPLAY_GRID", "SLDA", "SSMAGEM", "SSMER", "TWP", "Bare",
+    "AGEM", "ER", "EWC", "GRID", "MAS", "PDGNN", "REPLAY_GRID", "SLDA", "SSMAGEM", "SSMER", "TWP", "Answer", "Bare",
     "CachedPredictor", "ClosedForm", "Examples", "FeatureReplay", "GradientStrategy", "Importances", "Joint",
     "Learner", "Linear", "LwF", "Ridge", "Strategy", "find", "make_strategy", "names", "project", "strategy",
 ]  # fmt: skip

@@ -53,7 +53,7 @@ def label_times(graph: Graph, order: IntArray, ends: IntArray) -> IntArray | Non
     return np.searchsorted(latest, graph.label_time, side="left")
 
 
-def without_removed(order: IntArray, cuts: IntArray, removed_at: IntArray) -> tuple[IntArray, IntArray]:
+def _without_removed(order: IntArray, cuts: IntArray, removed_at: IntArray) -> tuple[IntArray, IntArray]:
     """Return the schedule of labels without those of nodes that were removed by then."""
     step = np.searchsorted(cuts, np.arange(len(order)), side="right")
     kept = removed_at[order] > step
@@ -61,7 +61,12 @@ def without_removed(order: IntArray, cuts: IntArray, removed_at: IntArray) -> tu
 
 
 def label_steps(
-    order: IntArray, role: IntArray, ends: IntArray, config: StreamConfig, due_at: IntArray | None = None
+    order: IntArray,
+    role: IntArray,
+    ends: IntArray,
+    config: StreamConfig,
+    due_at: IntArray | None = None,
+    removed_at: IntArray | None = None,
 ) -> tuple[IntArray, IntArray]:
     """Return the training nodes in the order their labels arrive, and the number of labels after each step.
 
@@ -74,6 +79,7 @@ def label_steps(
         ends: end position of each step.
         config: its `label_delay`, `missing_labels` and `batch_size` define the schedule.
         due_at: step in which the label of each node becomes known, where the graph tells; `label_delay` comes on top.
+        removed_at: step in which each node is removed, where nodes are; their labels do not come from then on.
     """
     trained = role == TRAIN
     nodes = order[trained]
@@ -85,13 +91,17 @@ def label_steps(
     if due_at is not None:
         arrived = np.maximum(arrived, due_at[nodes])
     elif config.label_delay == 0:
-        return nodes, np.searchsorted(arrived, np.arange(len(ends)), side="right")
+        kept = slice(None) if removed_at is None else removed_at[nodes] > arrived
+        return nodes[kept], np.searchsorted(arrived[kept], np.arange(len(ends)), side="right")
     low, high = config.label_delay if isinstance(config.label_delay, tuple) else (config.label_delay,) * 2
     due = arrived + rng.integers(low, high + 1, size=len(nodes))
+    if removed_at is not None:
+        nodes, due = nodes[due < removed_at[nodes]], due[due < removed_at[nodes]]
     queue = np.argsort(due, kind="stable")
     due_by = np.searchsorted(due[queue], np.arange(len(ends)), side="right")
     delivered = _rate_limited(due_by, config.batch_size)
-    return nodes[queue][: delivered[-1]], delivered
+    found = nodes[queue][: delivered[-1]], delivered
+    return found if removed_at is None else _without_removed(*found, removed_at)  # removed while their labels waited
 
 
 def _rate_limited(due_by: IntArray, most: int) -> IntArray:

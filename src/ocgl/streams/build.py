@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from ocgl.errors import StreamError, UnknownNameError
 from ocgl.graph import Graph
-from ocgl.streams.batching import label_steps, label_times, step_ends, without_removed
+from ocgl.streams.batching import label_steps, label_times, step_ends
 from ocgl.streams.config import StreamConfig
 from ocgl.streams.schedule import Timeline, change_steps
 from ocgl.streams.split import TEST, TRAIN, roles
@@ -62,12 +62,14 @@ def build(graph: Graph, config: StreamConfig) -> Stream:
         _check_time_tasks(layout, role, config)
     tasks, role_in_order = layout.arrives[layout.order], role[layout.order]
     cuts = step_ends(tasks, role_in_order, config)
-    due = label_times(graph, layout.order, cuts) if config.kind == "time" else None
-    label_order, label_cuts = label_steps(layout.order, role_in_order, cuts, config, due)
-    happening = None if graph.changes is None else change_steps(graph, layout.order, cuts)
-    if graph.changes is not None and happening is not None:
+    if graph.changes is not None and graph.changes.unit == "time" and config.kind != "time":
+        raise StreamError(f"the changes of {graph.name} have times, so they need a stream by time, not {config.kind}")
+    happening, removed_at = None, None
+    if graph.changes is not None:
+        happening = change_steps(graph, layout.order, cuts)
         removed_at = Timeline(graph.changes, happening, graph.nodes).removed_at
-        label_order, label_cuts = without_removed(label_order, label_cuts, removed_at)
+    due = label_times(graph, layout.order, cuts) if config.kind == "time" else None
+    label_order, label_cuts = label_steps(layout.order, role_in_order, cuts, config, due, removed_at)
     last = np.searchsorted(tasks, np.arange(int(tasks.max()) + 1), side="right") - 1
     ends = np.searchsorted(cuts, last, side="right")
     return Stream(

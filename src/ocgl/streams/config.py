@@ -29,7 +29,9 @@ class StreamConfig(BaseModel):
         blurry_share: fraction of each class that arrives with another task, in a blurry stream.
         batching: `train` counts the training nodes of a batch, `all` counts all nodes.
         straddle: whether batches may cross task boundaries.
-        label_delay: steps between a node's arrival and its label; a number, or a range [least, most] to draw from.
+        label_delay: steps between a node's arrival and its label; a number, or a range [least, most] to draw from. In
+            a stream by time, a graph that tells when its labels become known (`label_time`) goes by that; the delay
+            comes on top.
         missing_labels: fraction of training nodes whose label never arrives.
     """
 

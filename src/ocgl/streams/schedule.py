@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from ocgl.errors import StreamError
 from ocgl.graph import Graph
 from ocgl.graph._kernels.rows import are_adjacent
-from ocgl.graph.changes import LATER_EDGE, REMOVAL, REMOVED_EDGE, UPDATE, Changes
+from ocgl.graph.changes import KINDS, LATER_EDGE, REMOVAL, REMOVED_EDGE, UPDATE, Changes
 from ocgl.types import BoolArray, IntArray, Rows
 
 NEVER = int(np.iinfo(np.int64).max)
@@ -180,6 +180,13 @@ class Timeline:
         self._order = happening[np.argsort(steps[happening], kind="stable")]
         self._steps = steps[self._order]
         self._row = np.cumsum(changes.kind == UPDATE) - 1
+
+    @property
+    def description(self) -> str:
+        """How many changes of each kind happen, in words."""
+        counts = np.bincount(self._changes.kind[self._order], minlength=len(KINDS))
+        names = ("later edges", "new features", "removed edges", "removed nodes")
+        return ", ".join(f"{count:,} {name}" for count, name in zip(counts.tolist(), names, strict=True))
 
     def at(self, step: int) -> StepChanges:
         """Return the changes of a step."""

@@ -359,7 +359,8 @@ def follows_a_changing_graph(make: Make, graph: Graph) -> None:
         ids = learner.store.ids[::3]
         answers = learner.predict(ids)
         if number % 4 == 0:
-            anew = Learner(learner.strategy)
+            anew = Learner(make())
+            anew.strategy.load_state(learner.strategy.state())
             stream.replay(anew, step.index + 1)
             require(np.array_equal(anew.predict(ids), answers), "predicts otherwise than on a store made anew")
         if learner.strategy.supports_cached_aggregates(learner.store.features):

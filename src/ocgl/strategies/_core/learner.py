@@ -69,7 +69,7 @@ class Learner:
             given.
 
     >>> learner = Learner("ridge", batch_size=2)
-    >>> learner.add(["a", "b", "c"], np.eye(3), edges=[["c"], ["a"]])
+    >>> learner.add(["a", "b", "c"], [[1, 0], [0, 1], [1, 0]], edges=[["c"], ["a"]])
     >>> learner.learn(["a"], ["fine"])
     >>> learner.waiting
     1
