@@ -8,7 +8,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from perf import backbones, checksums, evaluation, performance_page, scale, sizes, sparse, updates, whole, workers
+from perf import (
+    backbones,
+    changes,
+    checksums,
+    evaluation,
+    performance_page,
+    scale,
+    sizes,
+    sparse,
+    updates,
+    whole,
+    workers,
+)
 from perf.updates import HEADS, Row
 
 OUT = Path("runs/bench.json")
@@ -38,6 +50,7 @@ def main() -> int:
         + scale.measure()
         + workers.measure()
         + checksums.measure()
+        + changes.measure()
     )
     long, runs = whole.measure()
     rows += long

@@ -27,6 +27,12 @@ def test_the_loop_of_ones_own_has_25_lines_and_is_on_its_page() -> None:
     assert f"```python\n{loop}```" in (ROOT / "docs" / "networks.md").read_text()
 
 
+def test_transactions_have_20_lines_and_are_on_their_page() -> None:
+    example = (ROOT / "examples" / "transactions.py").read_text()
+    assert len(example.splitlines()) <= 20
+    assert f"```python\n{example}```" in (ROOT / "docs" / "living-graph.md").read_text()
+
+
 def test_batches_are_those_of_a_learner(graph: Graph) -> None:
     stream = class_stream(graph)
     loop = batches(stream, NeighborSampling(2, 10), seed=4)

@@ -38,10 +38,11 @@ class ClassNames:
         """Return the number of each label, -1 for None; a name that is new gets the next number."""
         texts = _texts(labels)
         if texts is None:
-            if self.are_text and np.asarray(labels).size:
+            given = np.asarray(labels)
+            if self.are_text and given.size:
                 raise LabelError(f"this learner has names of classes, like {self._first!r}, not integers")
-            self._begun = True
-            return np.asarray(labels)
+            self._begun = self._begun or given.size > 0
+            return given
         if not self.are_text:
             if self._begun:
                 raise LabelError(f"this learner has integers as labels, not names like {_example(texts)!r}")

@@ -1,0 +1,44 @@
+"""Later edges against edges that come with their node, and what other changes of the graph cost."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from ocgl.datasets import load_dataset
+from ocgl.graph import GraphStore
+from ocgl.streams import make_stream
+from perf.updates import Row
+
+GRAPH, BATCH, TURNS = "sbm:arxiv", 50, 3
+
+
+def measure() -> list[Row]:
+    """Time all edges of a graph three ways, in turns: with their later node, later and in another order, and removed."""
+    stream = make_stream(load_dataset(GRAPH), "iid", batch_size=BATCH, batching="all")
+    steps = [(step.ids, step.arrival.rows, step.arrival.edges) for step in stream]
+    every = np.concatenate([edges for _, _, edges in steps], axis=1)
+    shuffled = every[:, np.random.default_rng(0).permutation(every.shape[1])]
+    parts = np.array_split(shuffled, len(steps), axis=1)
+    found: dict[str, list[float]] = {"nodes": [], "with nodes": [], "later": [], "removed": []}
+    for _ in range(TURNS):
+        whole, bare = GraphStore(), GraphStore()
+        found["with nodes"].append(_seconds(lambda: [whole.add(ids, rows, edges) for ids, rows, edges in steps]))
+        found["nodes"].append(_seconds(lambda: [bare.add(ids, rows) for ids, rows, _ in steps]))
+        found["later"].append(_seconds(lambda: [bare.add_edges(part) for part in parts]))
+        found["removed"].append(_seconds(lambda: [bare.remove_edges(part) for part in parts]))
+    count = every.shape[1]
+    best = {name: 1e6 * min(seconds) / count for name, seconds in found.items()}
+    own = best["with nodes"] - best["nodes"]
+    reference = "an edge that comes with its node"
+    later = Row(
+        "an edge that comes later", best["later"], reference, own, 1.2, unit="us", at_most=True, name="later-edge"
+    )
+    removed = Row("an edge that is removed", best["removed"], reference, own, None, unit="us", at_most=True)
+    return [later, removed]
+
+
+def _seconds(act: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    act()
+    return time.perf_counter() - begin
