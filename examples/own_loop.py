@@ -10,6 +10,7 @@ model = GraphSAGE(in_channels=64, hidden_channels=64, num_layers=2, out_channels
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 
 
+@torch.no_grad()
 def predict(ids):
     asked = loop.sample(ids)
     return model(asked.x, asked.edge_index)[: asked.batch_size].argmax(1).numpy()
@@ -18,8 +19,7 @@ def predict(ids):
 for step, batch in loop:
     if batch is not None:  # labels may come later
         optimizer.zero_grad()
-        logits = model(batch.x, batch.edge_index)[: batch.batch_size]
-        torch.nn.functional.cross_entropy(logits, batch.y).backward()
+        torch.nn.functional.cross_entropy(model(batch.x, batch.edge_index)[: batch.batch_size], batch.y).backward()
         optimizer.step()
     evaluator.after(step, predict)
 print(evaluator.result())

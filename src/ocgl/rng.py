@@ -45,8 +45,13 @@ def restore(source: np.random.Generator, state: dict[str, Any]) -> None:
 
 
 @contextmanager
-def seeded_torch(seed: int, *numbers: int) -> Iterator[None]:
-    """Let torch draw by a seed and further numbers inside the block, and leave its generator as it was.
+def seeded_torch(seed: int, *numbers: int, device: str = "cpu") -> Iterator[None]:
+    """Let torch draw by a seed and further numbers inside the block, and leave its generators as they were.
+
+    Args:
+        seed: the seed.
+        numbers: further numbers that the draws depend on.
+        device: a device whose generator is seeded as well as that of the CPU, if it has one of its own.
 
     >>> import torch
     >>> with seeded_torch(0, 1):
@@ -57,10 +62,16 @@ def seeded_torch(seed: int, *numbers: int) -> Iterator[None]:
     """
     import torch
 
-    before = torch.get_rng_state()
-    chosen = np.random.SeedSequence([seed, *numbers]).generate_state(1, np.uint64)[0]
-    torch.default_generator.manual_seed(int(chosen) >> 1)
+    chosen = int(np.random.SeedSequence([seed, *numbers]).generate_state(1, np.uint64)[0]) >> 1
+    there = None if device == "cpu" else getattr(torch, device, None)
+    there = there if hasattr(there, "get_rng_state") else None
+    before, before_there = torch.get_rng_state(), None if there is None else there.get_rng_state()
+    torch.default_generator.manual_seed(chosen)
+    if there is not None:
+        there.manual_seed(chosen)
     try:
         yield
     finally:
         torch.set_rng_state(before)
+        if there is not None:
+            there.set_rng_state(before_there)

@@ -1,5 +1,6 @@
 """A network in a user's file, from `ocgl check` to the report: GATv2 layers, batch normalisation and dropout."""
 
+import io
 import json
 import os
 import signal
@@ -9,10 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from ocgl.cli.common import app
+from ocgl.cli.sweeps import _with_keys
+from ocgl.experiments.result_store import ResultStore
 from ocgl.experiments.run_directory import CHECKPOINT, MODEL
+from ocgl.reporting.terminal import bench_table
 from ocgl.state import State
 from ocgl.testing import same
 
@@ -106,3 +111,32 @@ def test_bench_and_report_show_it_under_its_name(spec: str, tmp_path: Path) -> N
         assert title in text, title
     again = runner.invoke(app, ["bench", "digits", "--strategies", "bare", *options, "--set", f"backbone={spec}"])
     assert again.exit_code == 0 and "Attentive" in again.output, again.output
+
+
+def test_two_networks_of_one_class_name_are_told_apart(tmp_path: Path) -> None:
+    out, page = tmp_path / "results", tmp_path / "report.html"
+    simple = "import torch\nclass Net(torch.nn.Module):\n    uses_edges = False\n"
+    simple += (
+        "    def __init__(self, a, b, c):\n        super().__init__()\n        self.linear = torch.nn.Linear(a, b)\n"
+    )
+    for folder, act in (("first", "relu"), ("second", "tanh")):
+        (tmp_path / folder).mkdir()
+        forward = f"    def forward(self, x, edge_index):\n        return self.linear(x).{act}()\n"
+        (tmp_path / folder / "net.py").write_text(simple + forward)
+        given = ["--set", f"backbone={tmp_path}/{folder}/net.py:Net", "--set", "lr=0.01", "--set", "passes=1"]
+        options = ["--out", str(out), "--seeds", "1", "--tune-seeds", "1", "--workers", "0", "--eval-every", "20"]
+        result = runner.invoke(app, ["bench", "digits", "--strategies", "bare", *options, *given])
+        assert result.exit_code == 0, result.output
+    assert runner.invoke(app, ["report", str(out), "-o", str(page)]).exit_code == 0
+    for title in ("bare (Net) [first/net.py]", "bare (Net) [second/net.py]"):
+        assert title in page.read_text(), title
+    listed = Console(width=200, record=True, file=io.StringIO())
+    listed.print(bench_table(list(ResultStore(out).runs)))
+    text = listed.export_text()
+    assert "[first/net.py]" in text and "[second/net.py]" in text
+
+
+def test_a_key_that_only_some_methods_have_leaves_out_the_others() -> None:
+    chosen = _with_keys(["bare", "er", "linear", "ridge"], {"backbone": "sage", "batch_size": 20})
+    assert chosen == ("bare", "er")
+    assert _with_keys(["ridge"], {"nonsense": 1}) == ("ridge",)  # refused later, by name

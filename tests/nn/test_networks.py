@@ -11,13 +11,17 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GINConv, GraphSAGE, SGConv
 
-from ocgl.errors import MissingExtraError
+from ocgl.errors import ConfigError, MissingExtraError
 from ocgl.graph import Graph, GraphStore, Neighborhood, NeighborSampling
 from ocgl.graph.neighbor_sampling import Norm
 from ocgl.nn import GCN, GCNOptions, GraphNetwork, gradients_of
 from ocgl.nn.backbones import NAMES, shipped
 from ocgl.nn.gcn import aggregate, aggregate_with_torch
 from ocgl.nn.inputs import inputs_of
+from ocgl.rng import seeded_torch
+from ocgl.strategies import Learner, make_strategy
+from ocgl.streams import batches, class_stream
+from ocgl.testing import small_graph
 from tests.graph.test_neighborhood import stored
 from tests.nn.test_models import slow
 from tests.strategies.slow import matrix_of, rows_of
@@ -187,3 +191,94 @@ def test_every_strategy_updates_on_an_accelerator_that_is_not_there() -> None:
     found = json.loads(ended.stdout)
     assert "at least two devices" in found.pop("mixing") and "DataDependent" in found.pop("waiting")
     assert len(found) >= 70 and {name: said for name, said in found.items() if said != "ok"} == {}
+
+
+class Needs(nn.Module):
+    """Has an edge_weight without a default."""
+
+    def __init__(self, in_channels: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(in_channels, hidden)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Tensor:
+        assert edge_weight is None
+        return self.linear(x)  # type: ignore[no-any-return]
+
+
+class FailsInTraining(Needs):
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        if self.training:
+            raise RuntimeError("not in training")
+        return super().forward(x, edge_index, None)
+
+
+class FailsWithoutEdges(Needs):
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        return super().forward(x, edge_index, None) + edge_index.max()
+
+
+class RedrawsItsHead(nn.Module):
+    def __init__(self, in_channels: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        self.head = nn.Linear(in_channels, 1)
+        self.width = in_channels
+
+    def grow(self, classes: int) -> None:
+        self.head = nn.Linear(self.width, classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.head(x)  # type: ignore[no-any-return]
+
+
+class WrongScores(Needs):
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        return super().forward(x, edge_index, None)
+
+    def edge_scores(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return torch.ones(edge_index.shape[1])
+
+
+@pytest.mark.parametrize(
+    ("strategy", "network", "text"),
+    [
+        ("er", FailsInTraining, "fails on three nodes in training"),
+        ("er", FailsWithoutEdges, "fails on three nodes without edges"),
+        ("er", RedrawsItsHead, "draws its old outputs anew"),
+        ("twp", WrongScores, "edge_scores of the network WrongScores must return"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_the_first_batch(strategy: str, network: type, text: str) -> None:
+    learner = Learner(make_strategy(strategy, backbone=network, hidden=4))
+    learner.add([0, 1], np.eye(2))
+    with pytest.raises(ConfigError, match=text):
+        learner.learn([0, 1], [0, 1])
+    assert learner.strategy.updates == 0
+
+
+def test_an_edge_weight_without_a_default_is_none() -> None:
+    learner = Learner(make_strategy("er", backbone=Needs, hidden=4))
+    learner.add([0, 1], np.eye(2), [[1], [0]])
+    learner.learn([0, 1], [0, 1])
+    assert learner.predict([0]).tolist()[0] in (0, 1)
+
+
+def test_draws_on_a_device_go_by_the_same_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The generator of the device is seeded with the key's number, and put back."""
+    calls: list[tuple[str, object]] = []
+
+    class Device:
+        get_rng_state = staticmethod(lambda: "before")
+        set_rng_state = staticmethod(lambda state: calls.append(("set", state)))
+        manual_seed = staticmethod(lambda seed: calls.append(("seed", seed)))
+
+    monkeypatch.setattr(torch, "imaginary", Device, raising=False)
+    for _ in range(2):
+        with seeded_torch(3, 1, device="imaginary"):
+            pass
+    assert calls[0] == calls[2] and calls[0][0] == "seed" and calls[1] == ("set", "before")
+
+
+def test_batches_refuse_a_device_that_is_not_there() -> None:
+    stream = class_stream(small_graph())
+    with pytest.raises(ConfigError, match="there is no device nowhere"):
+        batches(stream, NeighborSampling(2, 5), device="nowhere")

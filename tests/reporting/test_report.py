@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from ocgl.checked import sealed
+from ocgl.cli.common import app
 from ocgl.code import code_name
 from ocgl.errors import ConfigError
 from ocgl.experiments import configure
@@ -207,3 +209,14 @@ def test_the_browser_sees_what_is_wrong(tmp_path: Path) -> None:
     opened = open_page(page, tmp_path, 390)
     assert opened.figures == {"empty": (0, False)} and opened.width >= 900
     assert "no figure" in opened.console[0]
+
+
+def test_a_bench_in_which_everything_diverged_has_a_page(tmp_path: Path) -> None:
+    out, page = tmp_path / "r", tmp_path / "report.html"
+    options = ["--set", "lr=1e38", "--set", "passes=5", "--seeds", "1", "--tune-seeds", "1", "--workers", "0"]
+    graph = "sbm:nodes=200,edges=600,classes=4,width=8"
+    for arguments in (["bench", graph, "--strategies", "bare", "--out", str(out), *options], ["report", str(out)]):
+        more = ["-o", str(page)] if arguments[0] == "report" else []
+        ended = CliRunner().invoke(app, [*arguments, *more])
+        assert ended.exit_code == 0, ended.output
+    assert "none of which stayed finite" in page.read_text()

@@ -14,6 +14,7 @@ from rich.live import Live
 from ocgl.cli.common import LEFT_OUT, DataRoot, Log, StreamKind, Trust, app, console, interruptible, say, say_left_out
 from ocgl.errors import ConfigError, DamagedFileError, Interrupted
 from ocgl.text import printable
+from ocgl.types import Json
 
 MOST_TIES = 4
 """As `ocgl.experiments.selection.MOST_TIES`, which would load torch to show the help."""
@@ -63,6 +64,7 @@ def bench(
     override: Annotated[
         list[str] | None, typer.Option("--set", help="key=value for every trial and run; may be repeated.")
     ] = None,
+    device: Annotated[str, typer.Option(help="Where networks compute: auto, cpu, cuda or mps.")] = "cpu",
     workers: Annotated[
         int, typer.Option(help="Worker processes, one thread each; 0 for this process.", min=0)
     ] = os.cpu_count() or 1,
@@ -81,7 +83,8 @@ def bench(
     from ocgl.reporting.terminal import bench_table, forecast_text, status_table
     from ocgl.strategies import names
 
-    chosen = tuple(names() if strategies == "all" else strategies.split(","))
+    changed = dict(map(parse_override, override or ())) | ({} if device == "cpu" else {"device": device})
+    chosen = _with_keys(names(), changed) if strategies == "all" else tuple(strategies.split(","))
     sizes = tuple(part for part in buffers.split(",") if part)
     parts = tuple(settings.split(","))
     sweep = Sweep(
@@ -94,7 +97,7 @@ def bench(
         seeds,
         sizes,
         eval_every=eval_every,
-        overrides=dict(map(parse_override, override or ())),
+        overrides=changed,
         data_root=data_root,
         select_at=select_at,
         halving=halving,
@@ -139,6 +142,18 @@ def bench(
     if status.failed:
         raise typer.Exit(1)
     raise typer.Exit(LEFT_OUT if left_out else 0)
+
+
+def _with_keys(every: list[str], overrides: Json) -> tuple[str, ...]:
+    """Return the strategies that all keys of --set mean something to; the others are named and left out."""
+    from ocgl.experiments.config import accepts
+
+    chosen = tuple(name for name in every if all(accepts(name, key) for key in overrides))
+    if not chosen:
+        return tuple(every)  # the error names the key
+    if left_out := [name for name in every if name not in chosen]:
+        say(f"left out, without {', '.join(overrides)}: {', '.join(left_out)}")
+    return chosen
 
 
 @app.command()

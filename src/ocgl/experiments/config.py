@@ -262,6 +262,15 @@ def _default(kind: type[Strategy], key: str) -> object:
     return next((field.default for field in fields(kind) if field.name == key), None)
 
 
+def accepts(strategy: str, key: str) -> bool:
+    """Return whether a key means something to a strategy: a hyperparameter, or an option of the stream or the run."""
+    try:
+        _part_of(key, find(strategy))
+    except UnknownNameError:
+        return False
+    return True
+
+
 def _part_of(key: str, kind: type[Strategy]) -> str | None:
     known = keys(kind)
     streams = StreamConfig.model_fields.keys() - {"kind"}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ocgl.errors import (
+    ConfigError,
     DuplicateEdgeError,
     EmptyBatchError,
     GraphError,
@@ -135,7 +136,7 @@ class Neighborhood:
         if self.ids_at is not None:
             ids = self.ids_at(self.nodes)
             data.ids = ids.tolist() if ids.dtype == object else torch.from_numpy(ids.copy())
-        return data if device is None else data.to(device)
+        return data if device is None else data.to(checked_device(device))
 
     def block(self, layer: int) -> Block:
         """Return the sampled edges of a layer, counted from 1."""
@@ -311,3 +312,15 @@ def _check_shape(sizes: tuple[int, ...], indptr: IntArray, indices: IntArray) ->
         raise SelfLoopError("a node of the neighbourhood has an edge to itself; self-loops are implicit")
     if len(np.unique(targets * sizes[-1] + indices)) != len(indices):
         raise DuplicateEdgeError("a node of the neighbourhood has the same neighbour twice")
+
+
+def checked_device(device: "str | torch.device") -> "str | torch.device":
+    """Return a device of torch that there is, or raise `ConfigError`."""
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"there is no device {device} here, or it cannot be used: {reason}") from error
+    return device

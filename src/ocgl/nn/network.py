@@ -90,6 +90,7 @@ class GraphNetwork(nn.Module):
             raise ConfigError(f"{name} makes a {type(self.layers).__name__}, not a torch module")
         accepted = inspect.signature(self.layers.forward).parameters
         self.takes_weights = "edge_weight" in accepted and bool(getattr(self.layers, "supports_edge_weight", True))
+        self._needs_weights = _needs_weights(self.layers)
         self._takes_hops = {"num_sampled_nodes_per_hop", "num_sampled_edges_per_hop"} <= accepted.keys()
         self._overwrites = False
         self.draws_nothing = bool(getattr(self.layers, "draws_nothing", False))
@@ -107,6 +108,8 @@ class GraphNetwork(nn.Module):
         extra: dict[str, Any] = {}
         if self.takes_weights and given.edge_weight is not None:
             extra["edge_weight"] = given.edge_weight
+        elif self._needs_weights:
+            extra["edge_weight"] = None
         if self._takes_hops:
             extra["num_sampled_nodes_per_hop"] = given.nodes_per_hop
             extra["num_sampled_edges_per_hop"] = given.edges_per_hop
@@ -135,12 +138,17 @@ class GraphNetwork(nn.Module):
         return scores
 
 
+def _needs_weights(layers: nn.Module) -> bool:
+    """Return whether `forward` has an `edge_weight` without a default."""
+    taken = inspect.signature(layers.forward).parameters.get("edge_weight")
+    return taken is not None and taken.default is inspect.Parameter.empty
+
+
 def _try(layers: nn.Module, width: int, name: str) -> Tensor:
     """Run a network on three nodes: lazy modules get their shapes, and what cannot work is found before any batch."""
     layers.eval()
     try:
-        with torch.no_grad():
-            rows = layers(torch.zeros(3, width), _EDGES)
+        rows = _rows(layers, width, _EDGES)
     except Exception as error:
         raise ConfigError(f"the network {name} fails on three nodes with {width} features: {error!r}") from error
     finally:
@@ -154,12 +162,45 @@ def _try(layers: nn.Module, width: int, name: str) -> Tensor:
         raise ConfigError(f"the network {name} keeps extra state; keep it in parameters and buffers, which are saved")
     if any(is_lazy(p) for p in (*layers.parameters(), *layers.buffers())):
         raise ConfigError(f"the network {name} has lazy parts that its forward pass does not use")
+    _try_training(layers, width, name)
     return rows
+
+
+def _rows(layers: nn.Module, width: int, edges: Tensor) -> Tensor:
+    extra: dict[str, Any] = {"edge_weight": None} if _needs_weights(layers) else {}
+    with torch.no_grad():
+        found: Tensor = layers(torch.zeros(3, width), edges, **extra)
+    return found
+
+
+def _try_training(layers: nn.Module, width: int, name: str) -> None:
+    """Run a copy of a network in training, with edges and without any, as replayed nodes have none."""
+    twin = copy.deepcopy(layers).train()
+    for edges, what in ((_EDGES, "in training"), (_EDGES[:, :0], "without edges")):
+        try:
+            rows = _rows(twin, width, edges)
+        except Exception as error:
+            raise ConfigError(f"the network {name} fails on three nodes {what}: {error!r}") from error
+        if not isinstance(rows, Tensor) or rows.ndim != 2 or len(rows) != 3:
+            raise ConfigError(f"the network {name} must return one row per node, also {what}")
+
+
+def try_edge_scores(layers: nn.Module, width: int, name: str) -> None:
+    """Ask a network for the scores of its edges on three nodes, before any batch."""
+    device = next((parameter.device for parameter in layers.parameters()), None)
+    try:
+        given = torch.zeros(3, width, device=device), _EDGES.to(device)
+        scores = copy.deepcopy(layers).edge_scores(*given)  # type: ignore[operator]
+    except Exception as error:
+        raise ConfigError(f"edge_scores of the network {name} fails on three nodes: {error!r}") from error
+    if not isinstance(scores, Tensor) or not scores.requires_grad:
+        raise ConfigError(f"edge_scores of the network {name} must return a tensor that depends on its parameters")
 
 
 def _try_growing(layers: nn.Module, width: int, name: str) -> None:
     """Let a copy of a network with a head of its own grow, and check its outputs."""
     twin = copy.deepcopy(layers)
+    old: Tensor | None = None
     for classes in (1, 3):
         twin.grow(classes)  # type: ignore[operator]
         rows = _try(twin, width, name)
@@ -168,3 +209,7 @@ def _try_growing(layers: nn.Module, width: int, name: str) -> None:
         before = [n for n, _ in layers.named_parameters()]
         if [n for n, _ in twin.named_parameters()] != before:
             raise ConfigError(f"the network {name} adds parameters when it grows; it may only enlarge those it has")
+        changed = old is not None and not torch.allclose(old, rows[:, : old.shape[1]], atol=1e-6)
+        if changed:
+            raise ConfigError(f"the network {name} draws its old outputs anew when it grows; it must keep them")
+        old = rows

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import warnings
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +16,7 @@ from ocgl.experiments.config import buffer_nodes, defaults_of
 from ocgl.experiments.result_store import ResultStore
 from ocgl.experiments.results import ChoiceResult, RunResult, TrialResult
 from ocgl.reporting.estimates import Estimate, estimate_of
-from ocgl.reporting.methods import title_of
+from ocgl.reporting.methods import file_of, title_of
 from ocgl.reporting.published import published
 from ocgl.types import DoubleArray, IntArray, Json
 
@@ -84,6 +85,7 @@ class MethodRuns:
         choice: how the hyperparameters were selected; None if they were not.
         left_out: runs of the method that are not comparable with `runs`.
         ties: the runs of each configuration that is tied with the selected one.
+        shares_title: whether another method of the table has the same title, so that the file is shown as well.
     """
 
     strategy: str
@@ -93,11 +95,13 @@ class MethodRuns:
     choice: ChoiceResult | None = None
     left_out: int = 0
     ties: "list[MethodRuns]" = field(default_factory=list)
+    shares_title: bool = False
 
     @property
     def title(self) -> str:
         """The name of the method in tables and figures."""
-        return title_of(self.strategy, self.runs[0].title)
+        title = title_of(self.strategy, self.runs[0].title)
+        return f"{title} [{file_of(self.strategy)}]" if self.shares_title else title
 
     @property
     def ranked(self) -> bool:
@@ -367,6 +371,10 @@ def _bench(
     for entry in found.values():
         methods.setdefault(entry.strategy, []).append(entry)
     shown = [max(entries, key=lambda e: (e.buffer == usual, _size(e))) for entries in methods.values()]
+    titles = Counter(entry.title for entry in shown)
+    shared = {entry.strategy for entry in shown if titles[entry.title] > 1}
+    for entry in found.values():
+        entry.shares_title = entry.strategy in shared
     shown.sort(key=lambda e: -np.nan_to_num(e.mean("AAP"), nan=1000.0))
     return Bench(key, shown, [entry for entry in found.values() if entry not in shown])
 

@@ -35,6 +35,16 @@ def title_of(strategy: str, stored: str = "") -> str:
     return strategy.rpartition(":")[2] or strategy
 
 
+def file_of(strategy: str) -> str:
+    """Return the file of a strategy, or of its network, with the folder it is in.
+
+    >>> file_of("er+/home/me/nets/a.py:Net"), file_of("er")
+    ('nets/a.py', 'er')
+    """
+    parts = strategy.rpartition("+")[2].rpartition(":")[0].split("/")
+    return "/".join(parts[-2:]) or strategy
+
+
 def color(strategy: str) -> str:
     """Return the colour of a method, the same in every figure."""
     if strategy in COLORED:

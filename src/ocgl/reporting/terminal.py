@@ -1,5 +1,7 @@
 """Tables of results for the terminal."""
 
+from collections import Counter
+
 import numpy as np
 from rich.console import Group
 from rich.table import Table
@@ -11,6 +13,7 @@ from ocgl.experiments.results import RunResult
 from ocgl.experiments.sweep import SweepStatus
 from ocgl.reporting.collect import METRICS, metrics_of, published_for
 from ocgl.reporting.estimates import estimate_of, footnote, mark_of, sentence
+from ocgl.reporting.methods import file_of
 from ocgl.reporting.tables import SPREAD, per_update
 from ocgl.strategies._core.backbones import title_of_backbone
 from ocgl.text import printable
@@ -153,8 +156,10 @@ def _configuration_text(configuration: Json) -> str:
 def bench_table(results: list[RunResult]) -> Table:
     """Return mean and standard deviation over seeds next to the published numbers, best AP first."""
     groups: dict[tuple[str, ...], list[RunResult]] = {}
+    alike = Counter(_name_of(run) for run in {run.config.method: run for run in results}.values())
     for result in results:
-        names = {"strategy": _name_of(result)}
+        name = _name_of(result)
+        names = {"strategy": f"{name} [{file_of(result.config.method)}]" if alike[name] > 1 else name}
         groups.setdefault(tuple(names.get(key) or str(getattr(result, key)) for key in KEYS), []).append(result)
     shared = [i for i in range(1, len(KEYS)) if len({key[i] for key in groups}) == 1]
     title = ", ".join(f"{KEYS[i]} {next(iter(groups))[i]}" for i in shared)

@@ -3,11 +3,12 @@
 from typing import Any, ClassVar
 
 from pydantic import NonNegativeFloat, PositiveInt
-from torch import Tensor
+from torch import Tensor, nn
 
 from ocgl.errors import ConfigError
 from ocgl.graph import Batch, Neighborhood
 from ocgl.nn import SparseGradient, gradients_of
+from ocgl.nn.network import try_edge_scores
 from ocgl.strategies._core.backbones import GCN_NAME, find_backbone, title_of_backbone
 from ocgl.strategies._core.base import strategy
 from ocgl.strategies._core.gradient import GRID, Examples, GradientStrategy
@@ -65,6 +66,10 @@ class TWP(GradientStrategy):
     def build(self, width: int) -> None:
         """Make the network and its two importances."""
         super().build(width)
+        if self.backbone != GCN_NAME:
+            layers = self.model.layers
+            assert isinstance(layers, nn.Module)
+            try_edge_scores(layers, width, title_of_backbone(self.backbone))
         self.importances = Importances(
             {"loss": self.lambda_l, "topology": self.lambda_t}, self.anchor_every, self.device
         )

@@ -6,6 +6,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from ocgl.graph import GraphStore, NeighborSampling
+from ocgl.graph.neighborhood import checked_device
 from ocgl.rng import generator, key
 from ocgl.streams.stream import Step, Stream
 
@@ -25,7 +26,8 @@ class Batches:
     """
 
     def __init__(self, stream: Stream, sampling: NeighborSampling, seed: int = 0, device: str | None = None) -> None:
-        self.stream, self.sampling, self.device = stream, sampling, device
+        self.stream, self.sampling = stream, sampling
+        self.device = None if device is None else checked_device(device)
         self.store = GraphStore()
         self._seed = seed
         self._query_key = key(generator(seed, "evaluation"))

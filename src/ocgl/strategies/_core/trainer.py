@@ -55,7 +55,7 @@ class Trainer:
 
     def draws(self, *key: int) -> AbstractContextManager[None]:
         """Let the network draw (dropout) by a key; torch's own generator is left as it was."""
-        return nullcontext() if self._draws_nothing else seeded_torch(*key)
+        return nullcontext() if self._draws_nothing else seeded_torch(*key, device=self.device.type)
 
     def add_outputs(self, labels: IntArray) -> bool:
         """Add an output for each new label; return whether there was one."""
