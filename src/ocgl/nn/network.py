@@ -187,10 +187,8 @@ def _try_training(layers: nn.Module, width: int, name: str) -> None:
 
 def try_edge_scores(layers: nn.Module, width: int, name: str) -> None:
     """Ask a network for the scores of its edges on three nodes, before any batch."""
-    device = next((parameter.device for parameter in layers.parameters()), None)
     try:
-        given = torch.zeros(3, width, device=device), _EDGES.to(device)
-        scores = copy.deepcopy(layers).edge_scores(*given)  # type: ignore[operator]
+        scores = copy.deepcopy(layers).edge_scores(torch.zeros(3, width), _EDGES)  # type: ignore[operator]
     except Exception as error:
         raise ConfigError(f"edge_scores of the network {name} fails on three nodes: {error!r}") from error
     if not isinstance(scores, Tensor) or not scores.requires_grad:

@@ -2,12 +2,13 @@
 
 from typing import Any, ClassVar
 
+import numpy as np
 from pydantic import NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 
 from ocgl.errors import ConfigError
 from ocgl.graph import Batch, Neighborhood
-from ocgl.nn import SparseGradient, gradients_of
+from ocgl.nn import GraphNetwork, SparseGradient, gradients_of
 from ocgl.nn.network import try_edge_scores
 from ocgl.strategies._core.backbones import GCN_NAME, find_backbone, title_of_backbone
 from ocgl.strategies._core.base import strategy
@@ -66,13 +67,16 @@ class TWP(GradientStrategy):
     def build(self, width: int) -> None:
         """Make the network and its two importances."""
         super().build(width)
-        if self.backbone != GCN_NAME:
-            layers = self.model.layers
-            assert isinstance(layers, nn.Module)
-            try_edge_scores(layers, width, title_of_backbone(self.backbone))
         self.importances = Importances(
             {"loss": self.lambda_l, "topology": self.lambda_t}, self.anchor_every, self.device
         )
+
+    def make_network(self, width: int, rng: np.random.Generator) -> nn.Module:
+        """Make the network; one that cannot score its edges is refused before the first batch."""
+        network = super().make_network(width, rng)
+        if isinstance(network, GraphNetwork):
+            try_edge_scores(network.layers, width, title_of_backbone(self.backbone))
+        return network
 
     def step(self, examples: Examples) -> None:
         """Follow grad CE + 2 (lambda_l W_l + lambda_t W_t) (t - a)."""
