@@ -57,7 +57,7 @@ def test_the_checks_pass(strategy: str, spec: str) -> None:
 
 def run(strategy: str, spec: str, out: Path) -> list[str]:
     command = [sys.executable, "-m", "ocgl", "run", "--dataset", "digits", "--strategy", strategy]
-    options = (f"backbone={spec}", "hidden=16", "passes=2", "eval_every=40")
+    options = (f"backbone={spec}", "hidden=8", "passes=2", "eval_every=40", "batch_size=20")
     return [*command, "--out", str(out), *(part for option in options for part in ("--set", option))]
 
 

@@ -16,6 +16,7 @@ from ocgl import files
 from ocgl.experiments.result_store import RESULT, ResultStore
 from ocgl.experiments.run_directory import CHECKPOINT
 from tests.faults.damage import SCORES
+from tests.helpers import once
 
 pytestmark = pytest.mark.slow
 RUN = ["run", "--dataset", "digits", "--strategy", "linear", "--set", "passes=5", "--set", "batch_size=2"]
@@ -76,29 +77,31 @@ def end(process: "subprocess.Popen[str]", how: signal.Signals) -> str:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("whole")
-    finish([*RUN, "--out", "run"], folder)
-    finish([*BENCH, "--out", "b"], folder)
-    return folder
+def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return once(tmp_path_factory, "whole-run", lambda folder: finish([*RUN, "--out", "run"], folder))
+
+
+@pytest.fixture(scope="module")
+def whole_bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return once(tmp_path_factory, "whole-bench", lambda folder: finish([*BENCH, "--out", "b"], folder))
 
 
 @pytest.mark.parametrize("how", ENDS, ids=lambda how: str(how.name))
-def test_a_run_that_is_ended_goes_on_bit_equal(how: signal.Signals, whole: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_ended_goes_on_bit_equal(how: signal.Signals, whole_run: Path, tmp_path: Path) -> None:
     process = start([*RUN, "--out", "run", "--checkpoint-every", "3"], tmp_path)
     wait_until(lambda: (tmp_path / "run" / CHECKPOINT).exists() or process.poll() is not None)
     said = end(process, how)
     if how != signal.SIGKILL:
         assert said.strip() == "stopped; continue with: ocgl run --resume run"
     finish(["run", "--resume", "run"], tmp_path)
-    ours, theirs = (json.loads((d / "run" / RESULT).read_text()) for d in (tmp_path, whole))
+    ours, theirs = (json.loads((d / "run" / RESULT).read_text()) for d in (tmp_path, whole_run))
     assert {key: ours[key] for key in SCORES} == {key: theirs[key] for key in SCORES}
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {"config.json", "result.json", "anytime.parquet", "model.safetensors", "report.html"}
 
 
 @pytest.mark.parametrize("how", ENDS, ids=lambda how: str(how.name))
-def test_a_bench_that_is_ended_goes_on_bit_equal(how: signal.Signals, whole: Path, tmp_path: Path) -> None:
+def test_a_bench_that_is_ended_goes_on_bit_equal(how: signal.Signals, whole_bench: Path, tmp_path: Path) -> None:
     process = start([*BENCH, "--out", "b", "--workers", "2"], tmp_path)
     results = tmp_path / "b"
     wait_until(lambda: len(list(results.glob("[!.]*/result.json"))) > 1 or process.poll() is not None)
@@ -110,7 +113,7 @@ def test_a_bench_that_is_ended_goes_on_bit_equal(how: signal.Signals, whole: Pat
     assert kept
     finish([*BENCH, "--out", "b", "--workers", "1"], tmp_path)
     assert all((results / name / RESULT).read_bytes() == content for name, content in kept.items())
-    ours, theirs = (sorted(map(str, ResultStore(d / "b").rows())) for d in (tmp_path, whole))
+    ours, theirs = (sorted(map(str, ResultStore(d / "b").rows())) for d in (tmp_path, whole_bench))
     assert ours == theirs
     assert not [path for path in results.rglob("*") if path.name.startswith(".")]
 

@@ -212,12 +212,12 @@ def test_a_prepared_folder_is_read_and_nothing_else_happens(ocgl: Zygote, prepar
         assert r"\input{" not in path.read_text() and "\\write18" not in path.read_text()
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-def test_names_in_a_report_are_text_and_not_markup(width: int, ocgl: Zygote, prepared: Path, tmp_path: Path) -> None:
+def test_names_in_a_report_are_text_and_not_markup(ocgl: Zygote, prepared: Path, tmp_path: Path) -> None:
     ended = ocgl("report", "b", "--out", "r.html", cwd=prepared.parent, timeout=120)
     assert ended.code == 3, ended
-    page = open_page(prepared.parent / "r.html", tmp_path, width)
-    assert page.title == "ocgl report" and page.figures
+    for width in (1440, 390):
+        page = open_page(prepared.parent / "r.html", tmp_path, width)
+        assert page.title == "ocgl report" and page.figures
 
 
 def test_a_pack_with_a_path_as_id_is_refused(ocgl: Zygote, honest: Path, tmp_path: Path) -> None:

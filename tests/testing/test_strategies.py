@@ -116,20 +116,31 @@ SHOULD_FAIL = {
 }
 
 
-SLOW = {"continues_in_a_new_process"}
-PARAMS = [
-    pytest.param(check, id=check.__name__, marks=[pytest.mark.slow] if check.__name__ in SLOW else [])
-    for check in CHECKS
+IN_THIS_PROCESS = [
+    pytest.param(check, id=check.__name__) for check in CHECKS if check is not continues_in_a_new_process
 ]
 
 
-@pytest.mark.parametrize("check", PARAMS)
+def plain(name: str) -> Make:
+    more = {"passes": 2} if "passes" in keys(find(name)) else {}
+    return partial(make_strategy, name, seed=3, fanout=4, **more)
+
+
+def without_store(name: str) -> Make:
+    return partial(make_strategy, name, seed=3, fanout=4, source="batch", neighbors_budget=(2, 3))
+
+
+@pytest.mark.parametrize("check", IN_THIS_PROCESS)
 @pytest.mark.parametrize("name", names())
 def test_contract(name: str, check: Callable[[Make, Graph], None]) -> None:
-    more = {"passes": 2} if "passes" in keys(find(name)) else {}
-    check(lambda: make_strategy(name, seed=3, fanout=4, **more), small_graph())
+    check(plain(name), small_graph())
 
 
+def test_the_check_in_a_new_process() -> None:
+    continues_in_a_new_process(plain("er"), small_graph())
+
+
+SUBGRAPHS = ("ssm-er", "ssm-a-gem")
 WITH_NETWORKS = [(name, backbone) for name in names() if "backbone" in keys(find(name)) for backbone in ("sage", "gat")]
 
 
@@ -140,13 +151,16 @@ def test_contract_with_other_networks(name: str, backbone: str) -> None:
             check(lambda: make_strategy(name, seed=3, backbone=backbone, hidden=16), small_graph())
 
 
-def test_every_strategy_with_other_networks_continues_in_a_new_process(tmp_path: Path) -> None:
+def test_every_strategy_and_network_continues_in_a_new_process(tmp_path: Path) -> None:
     """The same as that check, with one process for all."""
     stream, here = class_stream(small_graph()), {}
+    made = {name: plain(name) for name in names()}
+    made |= {f"{name}-without-store": without_store(name) for name in SUBGRAPHS}
     for name, backbone in WITH_NETWORKS:
-        folder = tmp_path / f"{name}-{backbone}"
+        made[f"{name}-{backbone}"] = partial(make_strategy, name, seed=3, backbone=backbone, hidden=16)
+    for name, make in made.items():
+        folder = tmp_path / name
         folder.mkdir()
-        make = partial(make_strategy, name, seed=3, backbone=backbone, hidden=16)
         here[folder] = scores_of_the_rest(Learner(make()), stream, 6, None)
         write(make(), state_after(Learner(make()), stream, 6), stream, 6, folder)
     read_in_new_process(list(here))
@@ -155,10 +169,10 @@ def test_every_strategy_with_other_networks_continues_in_a_new_process(tmp_path:
             assert np.array_equal(ours, theirs), folder.name
 
 
-@pytest.mark.parametrize("name", ["ssm-er", "ssm-a-gem"])
-@pytest.mark.parametrize("check", PARAMS)
+@pytest.mark.parametrize("name", SUBGRAPHS)
+@pytest.mark.parametrize("check", IN_THIS_PROCESS)
 def test_contract_of_subgraph_memories_without_a_store(name: str, check: Callable[[Make, Graph], None]) -> None:
-    check(lambda: make_strategy(name, seed=3, fanout=4, source="batch", neighbors_budget=(2, 3)), small_graph())
+    check(without_store(name), small_graph())
 
 
 @pytest.mark.parametrize("broken", SHOULD_FAIL)
