@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ocgl.evaluation import Evaluator
     from ocgl.experiments import RunResult, evaluate, resume, train_sharded
     from ocgl.graph import Arrival, Batch, Cost, Graph, GraphStore, Labels, Neighborhood, NeighborSampling
+    from ocgl.serving.client import Client
     from ocgl.strategies import Answer, CachedPredictor, Learner, Strategy, make_strategy
     from ocgl.streams import Stream, StreamConfig, batches, class_stream, make_stream
 
@@ -33,6 +34,7 @@ _HOME = {
     "Labels": "graph",
     "NeighborSampling": "graph",
     "Neighborhood": "graph",
+    "Client": "serving.client",
     "Answer": "strategies",
     "CachedPredictor": "strategies",
     "Learner": "strategies",
@@ -52,10 +54,10 @@ _ROOMS = (
 """Subpackages, importable as attributes."""
 
 __all__ = [
-    "Answer", "Arrival", "Batch", "CachedPredictor", "Cost", "Evaluator", "FeatureEncoder", "Graph", "GraphStore",
-    "Labels", "Learner", "NeighborSampling", "Neighborhood", "RunResult", "Strategy", "Stream", "StreamConfig",
-    "batches", "class_stream", "evaluate", "from_networkx", "from_pandas", "from_polars", "from_pyg", "load_dataset",
-    "make_strategy", "make_stream", "resume", "train_sharded",
+    "Answer", "Arrival", "Batch", "CachedPredictor", "Client", "Cost", "Evaluator", "FeatureEncoder", "Graph",
+    "GraphStore", "Labels", "Learner", "NeighborSampling", "Neighborhood", "RunResult", "Strategy", "Stream",
+    "StreamConfig", "batches", "class_stream", "evaluate", "from_networkx", "from_pandas", "from_polars", "from_pyg",
+    "load_dataset", "make_strategy", "make_stream", "resume", "train_sharded",
 ]  # fmt: skip
 
 

@@ -36,11 +36,12 @@ def read_bytes(path: Path, largest: int = LARGEST_JSON) -> bytes:
         if error.errno == errno.ELOOP:
             raise DamagedFileError(path, "it is a symbolic link") from error
         raise DamagedFileError(path, error.strerror or str(error)) from error
+    facts = os.fstat(descriptor)
+    if not stat.S_ISREG(facts.st_mode):
+        os.close(descriptor)
+        raise DamagedFileError(path, "it is no regular file")
     with os.fdopen(descriptor, "rb") as file:
         try:
-            facts = os.fstat(file.fileno())
-            if not stat.S_ISREG(facts.st_mode):
-                raise DamagedFileError(path, "it is no regular file")
             if facts.st_size > largest:
                 raise DamagedFileError(path, f"it has {facts.st_size:,} bytes, more than the {largest:,} allowed")
             return file.read(facts.st_size)

@@ -212,3 +212,11 @@ class MissingExtraError(OcglError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f'{what} needs the extra "{extra}": pip install "ocgl[{extra}]"')
+
+
+class ServiceError(OcglError, RuntimeError):
+    """A service cannot do what was asked of it."""
+
+
+class OverloadedError(ServiceError):
+    """A service has too much to do right now; try again later."""

@@ -120,7 +120,7 @@ def test_networkx() -> None:
     graph = from_networkx(vectors, features="x")
     assert graph.x is not None and graph.x.tolist() == [[1.0, 0.0], [1.0, 1.0]]
     with pytest.raises(errors.DatasetError, match="all text or all integers"):
-        from_networkx(nx.Graph([("a", 1)]))
+        from_networkx(nx.Graph([("a", 1)]), label=None)
 
 
 def test_missing_values_and_integer_labels() -> None:
@@ -168,3 +168,94 @@ def test_rare_categories_share_a_feature() -> None:
     table = {"c": np.array([f"c{i % 60}" for i in range(600)] + ["c7"] * 10)}
     encoder = FeatureEncoder.fit(table)
     assert encoder.width == 51 and encoder.transform(table).sum(1).tolist() == [1.0] * 610
+
+
+def one(**columns: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return a table of three nodes with further columns, and one edge."""
+    nodes = pd.DataFrame({"id": ["a", "b", "c"], "v": [1.0, 2.0, 3.0], "label": [0, 1, 0]} | columns)
+    return nodes, pd.DataFrame({"source": ["b"], "target": ["a"]})
+
+
+def test_far_dates_stay_far() -> None:
+    """In nanoseconds the year 9999 would be the year 1816, and every label would be known before its node."""
+    nodes, edges = one(
+        time=np.array(["2020-01-01"] * 3, "datetime64[s]"), known=np.array(["9999-12-31"] * 3, "datetime64[s]")
+    )
+    graph = from_pandas(nodes, edges, time="time", label_time="known", fit=1.0)
+    assert graph.time is not None and graph.label_time is not None
+    assert (graph.label_time - graph.time > 2.5e11).all()
+
+
+def test_times_in_every_form_are_the_same_times() -> None:
+    from datetime import UTC, date, datetime
+    from decimal import Decimal
+
+    seconds = [86400.0, 2 * 86400.0, 3 * 86400.0]
+    forms: list[Any] = [
+        seconds,
+        [str(int(second)) for second in seconds],
+        [Decimal(int(second)) for second in seconds],
+        ["1970-01-02", "1970-01-03", "1970-01-04"],
+        [date(1970, 1, day) for day in (2, 3, 4)],
+        [datetime(1970, 1, day, tzinfo=UTC) for day in (2, 3, 4)],
+        pd.to_datetime(["1970-01-02", "1970-01-03", "1970-01-04"]).tz_localize("UTC"),
+        np.array(["1970-01-02", "1970-01-03", "1970-01-04"], "datetime64[D]").astype("datetime64[ms]"),
+    ]
+    for form in forms:
+        graph = from_pandas(*one(time=form), time="time", fit=1.0)
+        assert graph.time is not None and graph.time.tolist() == seconds, form
+
+
+def test_missing_values_of_every_kind() -> None:
+    columns = {
+        "s": pd.array(["x", None, "y"], dtype="string"),
+        "b": pd.array([True, None, False], dtype="boolean"),
+        "i": pd.array([1, None, 3], dtype="Int64"),
+        "c": pd.Categorical(["x", None, "y"]),
+        "o": np.array(["x", pd.NA, "y"], object),
+    }
+    graph = from_pandas(*one(**columns), fit=1.0)
+    assert graph.width == 1 + 3 + 1 + 1 + 3 + 3 and graph.x is not None and np.isfinite(graph.x).all()
+
+
+REFUSED: dict[str, Any] = {
+    "ragged vectors": lambda: from_pandas(*one(w=[[1.0], [1.0, 2.0], [1.0]]), features="w"),
+    "vectors without features=": lambda: from_pandas(*one(w=[[1.0], [2.0], [3.0]])),
+    "complex numbers": lambda: from_pandas(*one(w=[1j, 2j, 3j])),
+    "fit that is no number": lambda: from_pandas(*one(), fit=float("nan")),
+    "fit as text": lambda: from_pandas(*one(), fit="a"),  # type: ignore[arg-type]
+    "the label as a feature": lambda: from_pandas(*one(), features=["v", "label"], fit=1.0),
+    "label_time without time": lambda: from_pandas(*one(known=[1, 2, 3]), label_time="known", fit=1.0),
+    "a missing id": lambda: from_pandas(pd.DataFrame({"id": ["a", None], "label": [0, 1]}), one()[1]),
+    "a negative id": lambda: from_pandas(*one(n=[-1, 2, 3]), id="n"),
+    "more sources than targets": lambda: from_pandas(one()[0], {"source": ["a", "b"], "target": ["c"]}),
+    "a lazy frame": lambda: from_polars(pl.LazyFrame({"id": ["a"]}), one()[1]),
+    "a list": lambda: from_pandas([1], one()[1]),
+    "no graph": lambda: from_networkx([1]),
+    "a label that no node has": lambda: from_networkx(nx.Graph([(0, 1)]), label="labl"),
+    "nothing to encode": lambda: FeatureEncoder.fit({}, []),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_read_is_refused_by_name(case: str) -> None:
+    with pytest.raises(errors.OcglError):
+        REFUSED[case]()
+
+
+def test_networkx_nodes_of_numpy_and_an_attribute_called_id() -> None:
+    network = nx.Graph([(np.int64(0), np.int64(1))])
+    for node in network:
+        network.nodes[node].update(id=7.0 + node, label=int(node))
+    graph = from_networkx(network, fit=1.0)
+    assert graph.ids is not None and graph.ids.tolist() == [0, 1] and graph.width == 1
+
+
+def test_ids_in_a_csv_file_are_text(tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text("id,a,label\n007,1,0\n7,2,1\n")
+    (tmp_path / "e.csv").write_text("source,target\n7,007\n")
+    files = [str(tmp_path / name) for name in ("n.csv", "e.csv", "g.npz")]
+    ended = CliRunner().invoke(app, ["convert", *files, "--fit", "1"])
+    assert ended.exit_code == 0, ended.output
+    ids = load_dataset(tmp_path / "g.npz").ids
+    assert ids is not None and ids.tolist() == ["007", "7"]

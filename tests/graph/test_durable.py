@@ -219,3 +219,32 @@ def test_an_empty_folder_is_an_empty_store(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(errors.WriteError):
         GraphStore.open(tmp_path / "file")
+
+
+def test_files_that_are_not_the_store_s_stay(tmp_path: Path) -> None:
+    (tmp_path / "journal-notes.txt").write_text("mine")
+    written(tmp_path)
+    GraphStore.open(tmp_path).close()
+    assert (tmp_path / "journal-notes.txt").read_text() == "mine"
+    (tmp_path / CONFIG).unlink()
+    with pytest.raises(errors.DamagedFileError, match=r"store\.json.*missing"):
+        GraphStore.open(tmp_path)
+    (tmp_path / CONFIG).mkdir()
+    with pytest.raises(errors.DamagedFileError, match="no regular file"):
+        GraphStore.open(tmp_path)
+
+
+def test_a_forked_child_cannot_write(tmp_path: Path) -> None:
+    store = GraphStore.open(tmp_path)
+    store.add([1], np.zeros((1, 2)))
+    pid = os.fork()
+    if pid == 0:
+        try:
+            store.add([2], np.zeros((1, 2)))
+        except errors.StoreFolderError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    store.close()
+    with GraphStore.open(tmp_path) as again:
+        assert again.ids.tolist() == [1]

@@ -79,6 +79,8 @@ def test_a_number_and_its_text_are_different_ids() -> None:
         (["a", "a"], errors.DuplicateNodeError),
         ([3.5, 4.0], errors.GraphError),
         ([True, False], errors.GraphError),
+        (None, errors.GraphError),
+        (np.array([2**63, 1], np.uint64), errors.GraphError),
     ],
 )
 def test_wrong_ids_are_refused_by_name(ids: Any, error: type[Exception]) -> None:
@@ -94,3 +96,11 @@ def test_an_empty_store_knows_no_kind_yet() -> None:
         with pytest.raises(errors.UnknownNodeError):
             store.positions(ids)
     assert len(store.positions([])) == 0
+
+
+def test_a_whole_table_is_no_column_of_ids() -> None:
+    import pandas as pd
+
+    store = GraphStore()
+    with pytest.raises(errors.GraphError, match="give its columns"):
+        store.add(pd.DataFrame({"id": ["tx-1"]}), np.eye(1))

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +128,59 @@ def test_a_graph_on_disk_is_not_written_again(tmp_path: Path) -> None:
         saved = summary(learner)
         play(learner, 4, 6)  # flushed, but not saved: the saved learner does not know these nodes
         store.flush()
-    with pytest.warns(errors.FileWarning, match="dropped"):
+    with pytest.warns(
+        errors.FileWarning, match="were flushed, but do not belong to what is opened; they were set aside"
+    ):
         learner = Learner.load(tmp_path)
     assert summary(learner) == saved
+    (aside,) = (tmp_path / "graph").glob("after-record-*")
+    assert aside.stat().st_size > 0
+    with pytest.raises(errors.StoreFolderError, match="was saved with this journal"):
+        learner.store.compact()  # type: ignore[attr-defined]
+
+
+def test_a_learner_whose_graph_is_gone_says_so(tmp_path: Path) -> None:
+    with GraphStore.open(tmp_path / "graph") as store:
+        learner = made("slda", store)
+        play(learner, 0, 2)
+        learner.save(tmp_path)
+    (tmp_path / "graph").rename(tmp_path / "elsewhere")
+    with pytest.raises(errors.DamagedFileError, match="it is missing: the learner was saved with its graph there"):
+        Learner.load(tmp_path)
+    assert not (tmp_path / "graph").exists()
+
+
+def test_folders_that_are_no_saves_stay(tmp_path: Path) -> None:
+    (tmp_path / "save-1").mkdir()
+    (tmp_path / "save-1" / "thesis.txt").write_text("mine")
+    learner = made("slda")
+    play(learner, 0, 2)
+    learner.save(tmp_path)
+    learner.save(tmp_path)
+    assert sorted(path.name for path in tmp_path.glob("save-*")) == ["save-1", "save-3"]
+    assert (tmp_path / "save-1" / "thesis.txt").exists()
+
+
+def test_loading_while_another_thread_saves(tmp_path: Path) -> None:
+    learner = made("slda")
+    play(learner, 0, 3)
+    learner.save(tmp_path)
+    failed: list[BaseException] = []
+
+    def work(act: Callable[[], object]) -> None:
+        try:
+            for _ in range(15):
+                act()
+        except BaseException as error:
+            failed.append(error)
+
+    acts = [lambda: learner.save(tmp_path), lambda: Learner.load(tmp_path), lambda: Learner.load(tmp_path)]
+    threads = [threading.Thread(target=work, args=(act,)) for act in acts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
 
 
 def test_damaged_saves_are_refused_by_name(tmp_path: Path) -> None:
@@ -226,5 +278,31 @@ def test_wrong_labels_are_refused_by_name() -> None:
     numbers.learn([1], [0])
     with pytest.raises(errors.LabelError, match="integers as labels"):
         numbers.learn([2], ["x"])
-    with pytest.raises(errors.ConfigError, match="batch_size must be positive"):
-        Learner("slda", batch_size=0)
+    for wrong in (0, 2.5, "3", True):
+        with pytest.raises(errors.ConfigError, match="batch_size must be a positive whole number"):
+            Learner("slda", batch_size=wrong)  # type: ignore[arg-type]
+    with pytest.raises(errors.ConfigError, match="store must be a GraphStore"):
+        Learner("slda", store="x")  # type: ignore[arg-type]
+    with pytest.raises(errors.LabelError, match="a list of classes for each node"):
+        learner.predict(["a"], candidates=["x"])
+
+
+@pytest.mark.parametrize("batch_size", [None, 3])
+@pytest.mark.parametrize("wrong", [[1.9, 0.2], [-5, 0], [0], [0, 1, 2], ["x", 3]])
+def test_refused_labels_leave_no_trace(wrong: list[Any], batch_size: int | None) -> None:
+    learner = Learner("slda", batch_size=batch_size)
+    learner.add(list("abcd"), np.eye(4))
+    with pytest.raises(errors.OcglError):
+        learner.learn(["a", "b"], wrong)
+    assert learner.waiting == 0
+    learner.learn(["a", "b", "c"], ["x", "y", None])  # the kind of labels is still open
+    learner.learn_waiting()
+    assert learner.classes.tolist() == ["x", "y"]
+
+
+def test_missing_labels_are_unknown() -> None:
+    learner = Learner("slda", batch_size=2)
+    learner.add(list("abcd"), np.eye(4))
+    learner.learn(["a"], [None])
+    learner.learn(["a", "b", "c"], np.array(["x", float("nan"), "y"], object))
+    assert learner.waiting == 0 and learner.classes.tolist() == ["x", "y"]

@@ -215,8 +215,8 @@ def test_a_strategy_that_keeps_stale_sums_is_caught() -> None:
     class Stale(Ridge):
         """Answers from the features that it has first seen of a node."""
 
-        def _encode(self, neighborhood):  # type: ignore[no-untyped-def]
-            rows = super()._encode(neighborhood)
+        def encode(self, neighborhood):  # type: ignore[no-untyped-def]
+            rows = super().encode(neighborhood)
             kept = self.__dict__.setdefault("kept", {})
             for place, node in enumerate(neighborhood.nodes[: neighborhood.seeds].tolist()):
                 rows[place] = kept.setdefault(node, rows[place].copy())
@@ -234,3 +234,40 @@ def test_a_learner_and_a_store_take_the_same_steps() -> None:
     for step in stream:
         step.apply(store)
     assert np.array_equal(learner.store.ids, store.ids) and learner.store.edges == store.edges
+
+
+def test_every_fraction_has_its_step() -> None:
+    """The whole of what is left is the last step; what arrives in the last step changes there."""
+    edges = np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])
+    kind, first = np.full(4, UPDATE), np.array([0, 0, 5, 5])
+    changes = Changes(
+        kind, first, np.full(4, -1), np.array([0.0, 1.0, 0.3, 1.0]), "fraction", np.ones((4, 2), np.float32)
+    )
+    graph = Graph.from_edges("path", edges, np.array([0, 1] * 3), np.eye(6)[:, :2], np.arange(6.0), changes=changes)
+    stream = make_stream(
+        graph, "time", time_tasks=1, batch_size=2, split=(1.0, 0.0, 0.0), straddle=True, batching="all"
+    )
+    assert steps_of(stream) == [0, 2, None, 2]  # of two in one step the last counts
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"change_kind": np.array([[1]])},
+        {"change_kind": np.array([1.0])},
+        {"change_unit": np.array([])},
+        {"change_x": np.full((1, 2), np.nan)},
+        {"change_kind": None},
+    ],
+)
+def test_files_with_wrong_changes_are_refused(wrong: dict[str, Any], tmp_path: Path) -> None:
+    columns: dict[str, Any] = {
+        "edge_index": np.array([[0], [1]]), "y": np.array([0, 1]), "x": np.eye(2), "change_kind": np.array([1]),
+        "change_first": np.array([0]), "change_second": np.array([-1]), "change_when": np.array([0.5]),
+        "change_unit": np.array([0]), "change_x": np.ones((1, 2)),
+    }  # fmt: skip
+    np.savez(tmp_path / "right.npz", **columns)
+    assert load_dataset(tmp_path / "right.npz").changes is not None
+    np.savez(tmp_path / "g.npz", **{k: v for k, v in (columns | wrong).items() if v is not None})
+    with pytest.raises(errors.DatasetCorruptError):
+        load_dataset(tmp_path / "g.npz")

@@ -73,8 +73,8 @@ def convert(
     if out.suffix != ".npz":
         raise ConfigError(f"the graph is written as an .npz file, not as {out.name}")
     graph = from_polars(
-        read_table(nodes),
-        read_table(edges),
+        read_table(nodes, (id,)),
+        read_table(edges, (source, target)),
         id=id,
         label=label or None,
         time=time,

@@ -1,5 +1,6 @@
 """Graphs from tables of nodes and edges: data frames of pandas or polars, CSV and Parquet files, networkx graphs."""
 
+import math
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -7,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from ocgl.datasets.encoding import FeatureEncoder, as_numbers, as_texts, column_of, is_numeric
+from ocgl.datasets.encoding import FeatureEncoder, as_numbers, as_texts, column_of, is_missing, is_numeric, names_of
 from ocgl.errors import DatasetError, DuplicateNodeError, UnknownNodeError
 from ocgl.files import write_whole
 from ocgl.graph import Graph
 from ocgl.graph.changes import LATER_EDGE, REMOVAL, Changes
 from ocgl.graph.ids import ids_of
 from ocgl.types import AnyArray, DoubleArray, IntArray
+
+_NODE = "the node itself"
+"""Column of the nodes of a networkx graph, which no attribute has."""
 
 
 def from_pandas(
@@ -61,13 +65,15 @@ def from_pandas(
     >>> graph.x.ravel().tolist(), graph.y.tolist(), graph.class_names
     ([-1.0, 1.0, 15.0], [0, 1, -1], ('fine', 'fraud'))
     """
-    ids = ids_of(column_of(nodes, id))
+    ids = _ids(nodes, id)
     if len(np.unique(ids)) != len(ids):
         raise DuplicateNodeError(f"a node occurs twice in column {id!r}; give each node one row")
-    ends = _ends(ids, [column_of(edges, column) for column in (source, target)])
+    if label_time is not None and time is None:
+        raise DatasetError("label_time needs a time of each node: give the column as time=")
+    ends = _ends(ids, [_ids(edges, column) for column in (source, target)])
     times = None if time is None else _times(nodes, time, needed=True)
     used = {id, label, time, label_time, removal_time, domain}
-    x, notes = _features(nodes, features, used, times, fit, len(ids))
+    x, notes = _features(nodes, features, label, used, times, fit, len(ids))
     y, class_names = _labels(nodes, label, len(ids))
     known = None if label_time is None else np.nan_to_num(_times(nodes, label_time), nan=np.inf)
     removed = None if removal_time is None else _times(nodes, removal_time)
@@ -95,14 +101,17 @@ def from_networkx(
         options: further options of `from_pandas`. `time`, `label_time`, `removal_time` and `domain` are attributes of
             nodes, `edge_time` is one of edges.
     """
+    if not (hasattr(network, "nodes") and hasattr(network, "edges")):
+        raise DatasetError(f"from_networkx takes a networkx graph, not a {type(network).__name__}")
     listed = list(network.nodes(data=True))
     names = sorted({key for _, facts in listed for key in facts}, key=str)
     nodes: dict[str, Any] = {key: _objects([facts.get(key) for _, facts in listed]) for key in names}
-    place = {node: number for number, (node, _) in enumerate(listed)}
-    kinds = {type(node) for node in place}
+    if label is not None and label not in nodes:
+        raise DatasetError(f"no node has an attribute {label!r}; give label=None for a graph without labels")
+    kinds = {int if isinstance(node, int | np.integer) else type(node) for node, _ in listed}
     if kinds and not (kinds == {str} or kinds == {int}):
         raise DatasetError("the nodes of the networkx graph must be all text or all integers; relabel them first")
-    nodes["id"] = np.array(list(place), np.int64) if kinds == {int} else _objects(list(place))
+    nodes[_NODE] = _typed([node for node, _ in listed], kinds)
     pairs = list(network.edges(data=True))
     edges: dict[str, Any] = {
         "source": _typed([pair[0] for pair in pairs], kinds),
@@ -110,8 +119,7 @@ def from_networkx(
     }
     if options.get("edge_time") is not None:
         edges[options["edge_time"]] = _objects([pair[2].get(options["edge_time"]) for pair in pairs])
-    given = None if label is None or label not in nodes else label
-    return from_pandas(nodes, edges, label=given, features=features, **options)
+    return from_pandas(nodes, edges, id=_NODE, label=label, features=features, **options)
 
 
 def save_npz(graph: Graph, path: Path) -> None:
@@ -130,8 +138,8 @@ def save_npz(graph: Graph, path: Path) -> None:
     write_whole(path, buffer.getvalue())
 
 
-def read_table(path: Path) -> Any:
-    """Read a CSV or Parquet file as a data frame of polars."""
+def read_table(path: Path, texts: tuple[str, ...] = ()) -> Any:
+    """Read a CSV or Parquet file as a data frame of polars; columns of ids in a CSV file are text: 007 is not 7."""
     import polars
 
     if not path.is_file():
@@ -139,7 +147,8 @@ def read_table(path: Path) -> Any:
     try:
         if path.suffix == ".parquet":
             return polars.read_parquet(path)
-        return polars.read_csv(path, try_parse_dates=True, infer_schema_length=10_000)
+        kinds = dict.fromkeys(texts, polars.String)
+        return polars.read_csv(path, try_parse_dates=True, infer_schema_length=10_000, schema_overrides=kinds)
     except (polars.exceptions.PolarsError, OSError) as error:
         raise DatasetError(f"{path} is no readable table: {str(error).splitlines()[0]}") from error
 
@@ -154,11 +163,27 @@ def _typed(values: list[Any], kinds: set[type]) -> AnyArray:
     return np.array(values, np.int64) if kinds == {int} or not values else _objects(values)
 
 
+def _ids(table: Any, column: str) -> AnyArray:
+    """Return a column of ids, all of which must be there."""
+    values = column_of(table, column)
+    if len(values) == 0:
+        return np.empty(0, np.int64)
+    if values.dtype.kind in "fO":
+        lacking = [row for row, value in enumerate(values.tolist()) if is_missing(value)]
+        if lacking:
+            raise DatasetError(f"row {lacking[0]} has no id in column {column!r}")
+    ids = ids_of(values)
+    if ids.dtype != object and ids.min() < 0:
+        raise DatasetError(f"ids are integers from 0, or text; column {column!r} has {int(ids.min())}")
+    return ids
+
+
 def _ends(ids: AnyArray, columns: list[AnyArray]) -> IntArray:
+    if len(columns[0]) != len(columns[1]):
+        raise DatasetError(f"edges have {len(columns[0])} sources and {len(columns[1])} targets")
     place = {node: number for number, node in enumerate(ids.tolist())}
     found = []
-    for column in columns:
-        given = ids_of(column) if len(column) else np.empty(0, np.int64)
+    for given in columns:
         positions = [place.get(node, -1) for node in given.tolist()]
         if -1 in positions:
             unknown = given.tolist()[positions.index(-1)]
@@ -180,8 +205,11 @@ def _times(table: Any, column: str, needed: bool = False) -> DoubleArray:
 def _dates(values: AnyArray, column: str) -> AnyArray:
     """Read Python's dates, and text as ISO 8601."""
     try:
-        known = ["NaT" if value is None or value != value or value == "" else value for value in values.tolist()]
-        return np.array(known, "datetime64[ns]")
+        known = ["NaT" if is_missing(value) or value == "" else value for value in values.tolist()]
+        try:  # numbers as text are numbers, not years
+            return np.array(["nan" if value == "NaT" else value for value in known], np.float64)
+        except ValueError:
+            return np.array(known, "datetime64[us]")
     except (TypeError, ValueError) as error:
         raise DatasetError(f"column {column!r} must hold numbers or dates: {error}") from error
 
@@ -206,6 +234,7 @@ def _labels(nodes: Any, label: str | None, count: int) -> tuple[IntArray, tuple[
 def _features(
     nodes: Any,
     features: "str | list[str] | None",
+    label: str | None,
     used: set[str | None],
     times: DoubleArray | None,
     fit: float,
@@ -213,14 +242,18 @@ def _features(
 ) -> tuple[Any, tuple[str, ...]]:
     """Return the features of all nodes, and what was done, in a sentence."""
     if isinstance(features, str):
-        column = column_of(nodes, features)
-        if column.dtype == object:
-            return np.stack([np.asarray(row, np.float32) for row in column.tolist()]), ()
+        vectors = _vectors(nodes, features)
+        if vectors is not None:
+            return vectors, ()
         features = [features]
-    names = list(nodes.columns) if hasattr(nodes, "columns") else list(nodes)
-    chosen = [name for name in names if name not in used] if features is None else features
+    chosen = [name for name in names_of(nodes) if name not in used] if features is None else features
     if not chosen:
         return None, ("structure only: no features",)
+    leaking = [name for name in chosen if name == label]
+    if leaking:
+        raise DatasetError(f"column {label!r} is the label; it cannot be a feature as well")
+    if isinstance(fit, bool) or not isinstance(fit, int | float) or not math.isfinite(fit):
+        raise DatasetError(f"fit={fit!r} is neither a fraction nor a number of nodes")
     first = fit if isinstance(fit, int) and not isinstance(fit, bool) else max(int(fit * count), int(fit > 0))
     if not 0 < first <= count:
         raise DatasetError(f"fit={fit} is no part of {count} nodes: give a fraction, or a number of nodes")
@@ -229,6 +262,22 @@ def _features(
     by = "in row order" if times is None else "by time"
     note = f"features {encoder.description()}; fitted on the first {first:,} of {count:,} nodes {by}"
     return encoder.transform(nodes), (note,)
+
+
+def _vectors(nodes: Any, column: str) -> Any:
+    """Return a column of vectors as a matrix; None if it holds single values."""
+    if column not in names_of(nodes):
+        raise DatasetError(f"the table has no column {column!r}; it has {', '.join(map(str, names_of(nodes)))}")
+    given = nodes[column]
+    values = given.to_numpy() if hasattr(given, "to_numpy") else np.asarray(given)
+    if values.ndim == 1 and (values.dtype != object or not any(hasattr(row, "__len__") for row in values.tolist())):
+        return None
+    if values.ndim == 1 and any(isinstance(row, str) for row in values.tolist()):
+        return None
+    try:
+        return np.stack([np.asarray(row, np.float32) for row in values.tolist()])
+    except (TypeError, ValueError) as error:
+        raise DatasetError(f"column {column!r} must hold vectors of numbers of one length: {error}") from error
 
 
 def _changes(

@@ -100,6 +100,10 @@ def _parsed(name: str, columns: dict[str, AnyArray]) -> Parsed:
     times = columns.get("time"), columns.get("domain"), notes, columns.get("label_time")
     graph = Graph.from_edges(name, edge_index, labels, x, *times, changes)
     ids, names = columns.get("ids"), columns.get("class_names")
+    if ids is not None and len(np.unique(ids)) != len(ids):
+        raise ValueError("a node occurs twice in ids")
+    if names is not None and (names.dtype.kind != "U" or len(np.unique(names)) <= int(labels.max(initial=-1))):
+        raise ValueError("class_names must be distinct text, one for each class")
     graph = replace(
         graph,
         ids=None if ids is None else ids_of(ids),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from ocgl.errors import GraphError
+from ocgl.graph.features import checked_rows
 from ocgl.types import AnyArray, BoolArray, DoubleArray, IntArray, Rows
 
 if TYPE_CHECKING:
@@ -101,18 +102,24 @@ class Changes:
     @classmethod
     def from_columns(cls, columns: dict[str, AnyArray], nodes: int, width: int) -> "Changes | None":
         """Return the changes in the arrays of a graph, checked; None if there are none."""
-        if "change_kind" not in columns:
+        if not any(name.startswith("change_") for name in columns):
             return None
         lacking = [name for name in cls.COLUMNS if name not in columns]
         if lacking:
             raise GraphError(f"changes need the arrays {', '.join(lacking)}")
         from ocgl.graph.static import sparse_or_dense
 
+        for name in cls.COLUMNS:
+            array, kinds = columns[name], "fiu" if name == "change_when" else "iu"
+            if array.ndim != 1 or array.dtype.kind not in kinds or (name == "change_unit" and len(array) != 1):
+                raise GraphError(f"{name} is {array.dtype} of shape {array.shape}")
         rows = {k.removeprefix("change_"): v for k, v in columns.items() if k.startswith("change_x")}
         unit: When = "time" if int(columns["change_unit"][0]) else "fraction"
         kind, first, second = (np.asarray(columns[f"change_{name}"], np.int64) for name in ("kind", "first", "second"))
         when = np.asarray(columns["change_when"], np.float64)
-        found = cls(kind, first, second, when, unit, sparse_or_dense(rows))
+        given = sparse_or_dense(rows)
+        checked = None if given is None else checked_rows(given, given.shape[0], width, None)
+        found = cls(kind, first, second, when, unit, checked)
         found.check(nodes, width)
         return found
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
 from ocgl.checked import read_sealed, sealed
 from ocgl.errors import DamagedFileError, FileWarning, GraphError, OcglError, StoreFolderError, WriteError
-from ocgl.files import make_folder, remove_leftovers, write_json
+from ocgl.files import make_folder, remove_leftovers, write_json, write_whole
 from ocgl.graph.ids import as_objects
 from ocgl.graph.journal import Journal, Record, read_records, read_tail
 from ocgl.graph.static import sparse_or_dense
@@ -99,6 +99,7 @@ class DurableStore(GraphStore):
         self._lock_file = _locked_file(folder)
         self._journal: Journal | None = None
         self._recovering = False
+        self._process = os.getpid()
         try:
             remove_leftovers(folder)
             config = _read_config(folder)
@@ -149,7 +150,13 @@ class DurableStore(GraphStore):
             write_json(self.home / CONFIG, sealed(self._config.model_dump(mode="json")))
 
     def compact(self) -> None:
-        """Write the journal anew, as short as the graph is: without removed nodes, edges and features."""
+        """Write the journal anew, as short as the graph is: without removed nodes, edges and features.
+
+        The graph of a saved learner cannot be: the learner knows its place in the journal. Save it to a new folder.
+        """
+        if self.home.name == "graph" and (self.home.parent / "learner.json").exists():
+            text = f"the learner in {self.home.parent} was saved with this journal"
+            raise StoreFolderError(f"{text}; save the learner to a new folder, which writes a short one")
         with self._lock:
             old, number = self._open_journal(), int(self._config.journal.rpartition("-")[2]) + 1
             fresh = Journal(self.home / f"journal-{number}")
@@ -167,7 +174,7 @@ class DurableStore(GraphStore):
 
     def close(self) -> None:
         """Flush, and let another process open the store. It cannot be used after that."""
-        if self._journal is not None:
+        if self._journal is not None and self._process == os.getpid():
             self.flush()
         self._release()
 
@@ -193,6 +200,8 @@ class DurableStore(GraphStore):
             self._lock_file = -1
 
     def _open_journal(self) -> Journal:
+        if self._process != os.getpid():
+            raise StoreFolderError(f"the store in {self.home} was opened by another process; open it in this one")
         if self._journal is None:
             raise StoreFolderError(f"the store in {self.home} is closed")
         return self._journal
@@ -221,7 +230,7 @@ class DurableStore(GraphStore):
             dropped[KINDS[record.kind] if record.kind < len(KINDS) else "unknown"] += 1
             end = record.end
         found = Recovery(config.records, dict(dropped), path.stat().st_size - end)
-        if found.dropped or found.torn_bytes:
+        if (found.dropped or found.torn_bytes) and config.nodes is not None:  # else said already
             warnings.warn(f"{self.home}: {found}", FileWarning, stacklevel=4)
         return found
 
@@ -362,13 +371,10 @@ def _ids_with(store: GraphStore, new: AnyArray, known: int, positions: AnyArray)
 def _read_config(folder: Path, tidy: bool = True) -> StoreConfig:
     """Read `store.json`; journals that it does not name are left by a crash, and removed."""
     path = folder / CONFIG
-    if not tidy and not path.exists():
-        raise DamagedFileError(path, "it is missing: there is no graph in this folder")
+    journals = [found for found in folder.glob("journal-*") if found.name[8:].isdigit()]
     if not path.exists():
-        journals = sorted(found.name for found in folder.glob("journal-*"))
-        if journals:  # killed before the first flush: nothing was promised
-            for name in journals:
-                (folder / name).unlink()
+        if not tidy or any(found.stat().st_size for found in journals):
+            raise DamagedFileError(path, "it is missing: it says how far the journal beside it was flushed")
         return StoreConfig()
     try:
         config = StoreConfig.model_validate(read_sealed(path))
@@ -378,7 +384,7 @@ def _read_config(folder: Path, tidy: bool = True) -> StoreConfig:
         raise DamagedFileError(path, f"it has schema version {config.schema_version}; this version of ocgl reads 1")
     if not config.journal.startswith("journal-") or not config.journal[8:].isdigit():
         raise DamagedFileError(path, f"{config.journal!r} is no name of a journal")
-    for other in folder.glob("journal-*") if tidy else ():
+    for other in journals if tidy else ():
         if other.name != config.journal:
             other.unlink()
     return config
@@ -386,10 +392,18 @@ def _read_config(folder: Path, tidy: bool = True) -> StoreConfig:
 
 def _earlier(folder: Path, config: StoreConfig, flushed: Json) -> StoreConfig:
     """Return the config as of an earlier flush of the same journal."""
-    if flushed.get("journal") != config.journal or not 0 <= flushed.get("bytes", -1) <= config.bytes:
+    end, records = flushed.get("bytes"), flushed.get("records")
+    sound = isinstance(end, int) and isinstance(records, int) and 0 <= end <= config.bytes
+    if flushed.get("journal") != config.journal or not sound:
         raise StoreFolderError(f"{folder / CONFIG} has no flush {flushed}: the journal was written anew since")
     if flushed["bytes"] == config.bytes:
         return config
+    aside = folder / f"after-record-{records}"
+    with (folder / config.journal).open("rb") as journal:
+        journal.seek(int(end or 0))
+        write_whole(aside, journal.read(config.bytes - int(end or 0)))
+    text = f"{folder}: changes after record {records} were flushed, but do not belong to what is opened"
+    warnings.warn(f"{text}; they were set aside in {aside.name}", FileWarning, stacklevel=5)
     return config.model_copy(update=dict(flushed) | {"nodes": None, "edges": None})
 
 

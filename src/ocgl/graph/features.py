@@ -357,6 +357,8 @@ def integers(given: ArrayLike) -> IntArray | None:
         return None
     if array.size and not np.issubdtype(array.dtype, np.integer):
         return None
+    if array.dtype == np.uint64 and array.size and int(array.max()) >= 1 << 63:
+        return None
     return np.asarray(array, np.int64, order="C")
 
 

@@ -221,6 +221,9 @@ def ends_of(given: ArrayLike) -> AnyArray:
 
 def _texts(given: Any) -> AnyArray | None:
     """Return an array of Python's text; None if there is no text in it. Text and numbers together are refused."""
+    if given is None or hasattr(given, "columns"):
+        what = "nothing" if given is None else "a whole table; give its columns, such as table['id']"
+        raise GraphError(f"ids of nodes are an array or a list, not {what}")
     if isinstance(given, np.ndarray) and given.dtype.kind in "iufbc":
         return None
     try:

@@ -406,12 +406,23 @@ class GraphStore:
     def positions(self, ids: ArrayLike) -> PositionArray:
         """Return the positions of arrival of these ids."""
         wanted = ids_of(ids)
-        if self.arrived:
-            self._check_kind(self._ids, wanted)
-        found = self._ids.find(wanted) if self.arrived else np.full(len(wanted), -1, np.int32)
+        found = self.find(wanted)
         if (found < 0).any():
             raise UnknownNodeError(f"node {_first(wanted, found < 0)} has not arrived, or was removed")
         return found
+
+    def find(self, ids: ArrayLike) -> PositionArray:
+        """Return the positions of arrival of these ids, -1 for a node that is not there."""
+        wanted = ids_of(ids)
+        if not self.arrived:
+            return np.full(len(wanted), -1, np.int32)
+        self._check_kind(self._ids, wanted)
+        return self._ids.find(wanted)
+
+    def have_edges(self, edges: ArrayLike) -> BoolArray:
+        """Return for each pair of nodes that are there whether they have an edge."""
+        first, second = self.positions(ends_of(edges).ravel()).reshape(2, -1)
+        return self._adjacency.have_edge(first, second)
 
     def degrees(self, ids: ArrayLike) -> PositionArray:
         """Return the current degrees of nodes."""

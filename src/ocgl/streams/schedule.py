@@ -107,8 +107,8 @@ def edge_keys(nodes: int, first: IntArray, second: IntArray) -> IntArray:
 def _moments(graph: Graph, changes: Changes, order: IntArray, cuts: IntArray, there: IntArray) -> IntArray:
     """Return the step of each change by its moment alone, `NEVER` after the last."""
     if changes.unit == "fraction":
-        begin = np.where(there < NEVER, there, len(cuts))
-        steps: IntArray = begin + np.ceil(changes.when * (len(cuts) - begin)).astype(np.int64)
+        begin, last = np.where(there < NEVER, there, 0), len(cuts) - 1
+        steps: IntArray = begin + np.ceil(changes.when * (last - begin)).astype(np.int64)
     else:
         if graph.time is None:
             raise StreamError("changes have times, but nodes have none; give the graph times")

@@ -71,7 +71,7 @@ class ClosedForm(Strategy):
     def update(self, batch: Batch) -> None:
         """Add the labelled nodes to the moments."""
         neighborhood = batch.neighborhood
-        rows, labels = self._encode(neighborhood)[batch.known], batch.labels[batch.known]
+        rows, labels = self.encode(neighborhood)[batch.known], batch.labels[batch.known]
         self.moments.add(rows, labels)
         if self.needs_store:
             assert batch.store is not None
@@ -79,7 +79,7 @@ class ClosedForm(Strategy):
             known = neighborhood.nodes[: neighborhood.seeds][batch.known]
             self.buffer.offer(known.astype(np.int64), rows, labels)
 
-    def _encode(self, neighborhood: Neighborhood) -> FloatArray:
+    def encode(self, neighborhood: Neighborhood) -> FloatArray:
         """Return the features of the seeds; a sum that overflows would make every later answer meaningless."""
         with np.errstate(all="ignore"):
             rows = self.features.encode(neighborhood)
@@ -99,7 +99,7 @@ class ClosedForm(Strategy):
             return
         # a node may have been learned twice
         distinct, place = np.unique(self.buffer.positions[slots], return_inverse=True)
-        now = self._encode(store.sample(store.ids_at(distinct), self.sampling, key(self._rng)))[place]
+        now = self.encode(store.sample(store.ids_at(distinct), self.sampling, key(self._rng)))[place]
         self.moments.remove(self.buffer.rows[slots], self.buffer.labels[slots])
         self.moments.add(now, self.buffer.labels[slots])
         self.buffer.rows[slots] = now
@@ -134,7 +134,7 @@ class ClosedForm(Strategy):
         """Return the linear scores."""
         self.check_neighborhood(neighborhood)
         weights, bias = self.classifier()
-        scores: FloatArray = (self._encode(neighborhood) @ weights + bias).astype(np.float32)
+        scores: FloatArray = (self.encode(neighborhood) @ weights + bias).astype(np.float32)
         return scores
 
     @property

@@ -12,12 +12,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from ocgl.errors import ConfigError, EmptyBatchError, StateError
 from ocgl.graph import Arrival, Batch, Cost, GraphStore, Labels, MeteredStore, Neighborhood, NeighborSampling
-from ocgl.graph.events import candidates_of
+from ocgl.graph.events import candidates_of, labels_of
 from ocgl.graph.ids import ids_of
 from ocgl.rng import generator, key, restore, state_of
 from ocgl.state import State
 from ocgl.strategies._core.base import Fanout, Strategy, caps_of
-from ocgl.strategies._core.class_names import ClassNames
+from ocgl.strategies._core.class_names import ClassNames, as_labels
 from ocgl.strategies._core.registry import make_strategy
 from ocgl.strategies._core.waiting import WaitingLabels
 from ocgl.types import AnyArray, DoubleArray, FloatArray, Json
@@ -92,10 +92,11 @@ class Learner:
         if not isinstance(strategy, Strategy):
             given = f"the class {strategy.__name__}" if isinstance(strategy, type) else f"a {type(strategy).__name__}"
             raise ConfigError(f"a learner takes a strategy such as ER(lr=0.01), or the name of one, not {given}")
-        if chunk < 1:
-            raise ConfigError(f"chunk must be positive, not {chunk}")
-        if batch_size is not None and batch_size < 1:
-            raise ConfigError(f"batch_size must be positive, not {batch_size}")
+        for name, value in (("chunk", chunk), ("batch_size", 1 if batch_size is None else batch_size)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ConfigError(f"{name} must be a positive whole number, not {value!r}")
+        if store is not None and not isinstance(store, GraphStore):
+            raise ConfigError(f"store must be a GraphStore, not a {type(store).__name__}")
         self.strategy = strategy.to(device)
         self.store = GraphStore() if store is None else store
         self.version = 0  # counts what may change a prediction
@@ -146,8 +147,10 @@ class Learner:
             drawn = key(self._rng)
             neighborhood = self.store.sample(labels.ids, self.strategy.sampling, drawn)
             handle = MeteredStore(self.store) if self.strategy.needs_store else None
-            numbers = self._classes.numbers(labels.labels)
-            return Batch(neighborhood, numbers, self._candidates(labels.candidates), handle, drawn)
+            numbers = self._classes.peek(labels.labels)
+            batch = Batch(neighborhood, numbers, self._candidates(labels.candidates), handle, drawn)
+            self._classes.numbers(labels.labels)
+            return batch
         except BaseException:
             restore(self._rng, before)  # a refused batch leaves no trace
             raise
@@ -155,8 +158,8 @@ class Learner:
     @overload
     def learn(self, labels: Batch) -> Batch: ...
     @overload
-    def learn(self, labels: Labels | ArrayLike | None, classes: ArrayLike | None = None) -> Batch | None: ...
-    def learn(self, labels: Labels | Batch | ArrayLike | None, classes: ArrayLike | None = None) -> Batch | None:
+    def learn(self, labels: Labels | ArrayLike | None, classes: Any = None) -> Batch | None: ...
+    def learn(self, labels: Labels | Batch | ArrayLike | None, classes: Any = None) -> Batch | None:
         """Learn labels that have become known, with the graph as it is now; return the last batch that was learned.
 
         Labels may come whenever they become known, long after their nodes. With `batch_size`, they wait until a batch
@@ -173,13 +176,17 @@ class Learner:
         if not isinstance(labels, Labels):
             if classes is None:
                 raise ConfigError("give the class of each node as well: learner.learn(ids, classes)")
-            labels = Labels(ids_of(labels), np.asarray(classes))
+            labels = Labels(ids_of(labels), as_labels(classes))
         if self.batch_size is None:
             return self._learned(self.batch(labels))
         if labels.candidates is not None:
             raise ConfigError("labels with candidates cannot wait for a batch; make the learner without batch_size")
         positions = self.store.positions(labels.ids)
-        self._waiting.add(positions, self._classes.numbers(labels.labels))
+        if len(positions) == 0:
+            return None
+        numbers = labels_of(self._classes.peek(labels.labels), len(positions))
+        self._classes.numbers(labels.labels)
+        self._waiting.add(positions, numbers)
         last = None
         while len(self._waiting) >= self.batch_size:
             last = self._learn_some(self.batch_size) or last

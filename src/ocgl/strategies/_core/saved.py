@@ -85,15 +85,20 @@ def save(learner: Learner, folder: Path) -> None:
 
 def load(folder: Path, strategy: Strategy | None, trust: bool, device: str) -> Learner:
     """Load a learner with its graph."""
-    facts = _read(folder)
-    if strategy is None:
-        strategy = _strategy_of(facts, trust)
-    part = folder / facts.save
-    state = State.load(part / STATE)
-    if facts.flushed is None:
-        store: GraphStore = load_store(part / GRAPH)
-    else:
-        store = DurableStore(folder / GRAPH, flushed=facts.flushed)
+    if not (folder / FACTS).exists():
+        raise DamagedFileError(folder / FACTS, "it is missing: no learner was saved in this folder")
+    with locked(folder):  # a save that replaces this one waits
+        facts = _read(folder)
+        if strategy is None:
+            strategy = _strategy_of(facts, trust)
+        part = folder / facts.save
+        state = State.load(part / STATE)
+        if facts.flushed is None:
+            store: GraphStore = load_store(part / GRAPH)
+        elif not (folder / GRAPH).is_dir():
+            raise DamagedFileError(folder / GRAPH, "it is missing: the learner was saved with its graph there")
+        else:
+            store = DurableStore(folder / GRAPH, flushed=facts.flushed)
     try:
         fanout: Any = tuple(facts.eval_fanout) if isinstance(facts.eval_fanout, list) else facts.eval_fanout
         learner = Learner(strategy, fanout, facts.chunk, store, device, facts.batch_size)
@@ -107,8 +112,6 @@ def load(folder: Path, strategy: Strategy | None, trust: bool, device: str) -> L
 
 def _read(folder: Path) -> Saved:
     path = folder / FACTS
-    if not path.exists():
-        raise DamagedFileError(path, "it is missing: no learner was saved in this folder")
     try:
         return Saved.model_validate(read_sealed(path))
     except ValidationError as error:
@@ -130,5 +133,5 @@ def _strategy_of(facts: Saved, trust: bool) -> Strategy:
 
 def _remove_others(folder: Path, kept: str) -> None:
     for path in folder.iterdir():
-        if _SAVE.fullmatch(path.name) and path.name != kept:
+        if _SAVE.fullmatch(path.name) and path.name != kept and (path / STATE).exists():
             shutil.rmtree(path, ignore_errors=True)

@@ -23,6 +23,9 @@ class WaitingLabels:
     def __len__(self) -> int:
         return len(self._labels)
 
+    def __contains__(self, position: int) -> bool:
+        return position in self._labels
+
     def add(self, positions: AnyArray, labels: AnyArray) -> None:
         """Add labels; another label of a node that waits replaces the first, and an unknown label (-1) is left out."""
         for position, label in zip(positions.tolist(), labels.tolist(), strict=True):
@@ -38,6 +41,10 @@ class WaitingLabels:
         """Drop those that have waited longest."""
         for position in list(self._labels)[:count]:
             del self._labels[position]
+
+    def take(self, positions: list[int]) -> dict[int, int]:
+        """Take out the labels of these positions; those that do not wait are left out."""
+        return {position: self._labels.pop(position) for position in positions if position in self._labels}
 
     def state(self) -> State:
         """Return a copy of what waits."""

@@ -1,0 +1,217 @@
+"""Commands of the live service: `serve`, `keys`, `play` and `replay`."""
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ocgl.cli.common import DataRoot, StreamKind, app, console, say
+from ocgl.errors import ConfigError, MissingExtraError, ServiceError
+from ocgl.types import Json
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+keys_app = typer.Typer(help="API keys of a service.", no_args_is_help=True)
+app.add_typer(keys_app, name="keys")
+
+Folder = Annotated[Path, typer.Argument(help="Folder of the service.")]
+Dir = Annotated[Path, typer.Option("--dir", help="Folder of the service.")]
+
+
+def _needs_extra() -> None:
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("ocgl serve", "serve") from error
+
+
+@app.command()
+def serve(
+    folder: Folder,
+    strategy: Annotated[str | None, typer.Option(help="Strategy of a new service.")] = None,
+    features: Annotated[int | None, typer.Option(help="Number of features of a node, of a new service.")] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Hyperparameter or option of a new service as key=value; may be repeated."),
+    ] = None,
+    shadow: Annotated[
+        str, typer.Option(help="Strategies of a new service that learn beside the main one, separated by commas.")
+    ] = "",
+    sparse: Annotated[bool, typer.Option(help="Store features of a new service as sparse rows.")] = False,
+    host: Annotated[str, typer.Option(help="Address to listen on; others than the loopback need keys.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 for any.", min=0, max=65535)] = 8000,
+) -> None:
+    """Run the service of a folder: it learns from the events that it gets, and answers at any time."""
+    _needs_extra()
+    import uvicorn
+
+    from ocgl.serving.api import make_app
+    from ocgl.serving.keys import Keys
+    from ocgl.serving.service import Service
+
+    config = _config(folder, strategy, features, overrides or [], shadow, sparse)
+    keys = Keys(folder)
+    if host not in LOOPBACK and not len(keys):
+        raise ServiceError("without keys a service listens on the loopback address only; `ocgl keys add` makes one")
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
+    service = Service(folder, config)
+    say(f"recovered: {json.dumps(service.recovered)}")
+    hosts = ("127.0.0.1", "localhost", "[::1]") if not len(keys) else None
+    made = make_app(service, keys, hosts)
+    server = uvicorn.Server(
+        uvicorn.Config(made, host=host, port=port, log_level="warning", access_log=False, timeout_keep_alive=30)
+    )
+    say(f"listening on http://{host}:{port}, with {len(keys)} keys")
+    server.run()
+
+
+def _config(folder: Path, strategy: str | None, features: int | None, overrides: list[str], shadow: str, sparse: bool):  # type: ignore[no-untyped-def]
+    """Return the configuration of a new service, None for one that is there."""
+    from pydantic import ValidationError
+
+    from ocgl.experiments.config import parse_override
+    from ocgl.serving.config import FILE, ServiceConfig
+    from ocgl.strategies import find
+    from ocgl.strategies._core.registry import keys as keys_of
+    from ocgl.validation import explained
+
+    there = (folder / FILE).exists()
+    given = [
+        name for name, value in (("--strategy", strategy), ("--features", features), ("--set", overrides)) if value
+    ]
+    if there:
+        if given:
+            raise ConfigError(f"{', '.join(given)}: the service in {folder} has its configuration; edit {FILE} instead")
+        return None
+    if strategy is None or features is None:
+        raise ConfigError(f"{folder} holds no service yet; give --strategy and --features")
+    values: Json = {"strategy": strategy, "features": features, "sparse": sparse}
+    values["shadows"] = [name for name in shadow.split(",") if name]
+    values["hyperparameters"] = {}
+    for text in overrides:
+        key, value = parse_override(text)
+        known = keys_of(find(strategy))
+        if key in known:
+            values["hyperparameters"][key] = value
+        elif key in ServiceConfig.model_fields:
+            values[key] = value
+        else:
+            raise ConfigError(f"{key} is no hyperparameter of {strategy} and no option of a service")
+    try:
+        return ServiceConfig.model_validate(values)
+    except ValidationError as error:
+        raise explained(error) from error
+
+
+@keys_app.command("add")
+def keys_add(
+    name: Annotated[str, typer.Argument(help="Name of the key.")],
+    scope: Annotated[list[str], typer.Option(help="ingest, predict or admin; may be repeated.")],
+    folder: Dir = Path(),
+) -> None:
+    """Make a key and print it; it cannot be shown again."""
+    from ocgl.serving.keys import Keys
+
+    say(Keys(folder).add(name, scope))
+
+
+@keys_app.command("list")
+def keys_list(folder: Dir = Path()) -> None:
+    """List the keys by name, with their scopes."""
+    from ocgl.serving.keys import Keys
+
+    for name, scopes in Keys(folder).names().items():
+        say(f"{name}: {', '.join(scopes)}")
+
+
+@keys_app.command("remove")
+def keys_remove(name: Annotated[str, typer.Argument(help="Name of the key.")], folder: Dir = Path()) -> None:
+    """Remove a key; it is refused from now on."""
+    from ocgl.serving.keys import Keys
+
+    Keys(folder).remove(name)
+
+
+@app.command()
+def play(
+    dataset: Annotated[str, typer.Argument(help="A name from `ocgl datasets`, or a path to an .npz file.")],
+    url: Annotated[str, typer.Argument(help="Address of a running service.")],
+    stream: StreamKind = "class",
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Option of the stream as key=value; may be repeated.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Nodes per second; as fast as it goes if not given.")] = None,
+    eval_every: Annotated[int, typer.Option(help="Score after every K-th batch.", min=1)] = 1,
+    score: Annotated[bool, typer.Option(help="Ask about held-out nodes and score the answers.")] = True,
+    key: Annotated[str | None, typer.Option(help="API key.", envvar="OCGL_KEY")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="File to write the scores to.")] = None,
+    data_root: DataRoot = None,
+) -> None:
+    """Stream a benchmark into a running service as a client would, and score its answers."""
+    _needs_extra()
+    from ocgl.datasets import load_dataset
+    from ocgl.experiments.config import defaults_of, parse_override
+    from ocgl.files import write_json
+    from ocgl.serving.client import Client
+    from ocgl.serving.play import play as send
+    from ocgl.streams import make_stream
+
+    options = {"batch_size": defaults_of(dataset).batch_size} | dict(map(parse_override, overrides or ()))
+    made = make_stream(load_dataset(dataset, data_root), stream, **options)
+    with Client(url, key) as client, console.status("playing") as shown:
+        client.wait_until_ready()
+        evaluator = send(
+            made, client, rate, eval_every, score, lambda done, of: shown.update(f"batch {done:,} of {of:,}")
+        )
+        found = evaluator.result() if score else {}
+        found |= {"matrix": (100 * evaluator.matrix).tolist() if score else None, "service": client.status()}
+    for name in ("AP", "AAP", "AF"):
+        if score:
+            value = found[name]
+            say(f"{name} {'-' if value is None else f'{value:.2f}'}")
+    if json_file is not None:
+        write_json(json_file, json.loads(json.dumps(found).replace("NaN", "null")))
+
+
+@app.command()
+def replay(
+    folder: Folder,
+    check: Annotated[bool, typer.Option("--check", help="Compare with the service as it is.")] = False,
+    url: Annotated[str | None, typer.Option(help="Address of the running service, for --check.")] = None,
+    key: Annotated[str | None, typer.Option(help="API key with scope admin.", envvar="OCGL_KEY")] = None,
+    without: Annotated[
+        list[str] | None, typer.Option("--without", help="Id of a node to forget; may be repeated. Needs --out.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the service without these nodes.")] = None,
+) -> None:
+    """Compute the state of a service from its log alone, and say its hash."""
+    from ocgl.serving.client import Client
+    from ocgl.serving.replay import replayed, write_without
+    from ocgl.serving.service import Service
+
+    if without:
+        if out is None:
+            raise ConfigError("--without needs --out, a folder for the service without these nodes")
+        kind = replayed(folder).store.id_kind
+        ids = {int(text) if kind == "integer" and text.isdigit() else text for text in without}
+        say(f"{out}: {write_without(folder, ids, out)} records")
+        folder = out
+    expected: tuple[int, str] | None = None
+    if check and url is not None:
+        with Client(url, key) as client:
+            expected = client.state_hash()
+    elif check:
+        service = Service(folder)
+        expected = service.engine.sequence, service.engine.state_hash()
+        service._close()
+    engine = replayed(folder, None if expected is None else expected[0])
+    found = engine.sequence, engine.state_hash()
+    say(f"sequence {found[0]}, state {found[1]}")
+    if expected is not None and expected != found:
+        say(f"DIFFERENT: the service is at sequence {expected[0]}, state {expected[1]}", error=True)
+        raise typer.Exit(1)
+    if expected is not None:
+        say("equal: the log alone gives the state of the service")

@@ -1,0 +1,435 @@
+"""The HTTP API of a service."""
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+import numpy as np
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
+
+import ocgl
+from ocgl.errors import EmptyBatchError, IdKindError, OcglError, OverloadedError, ServiceError, UnknownNodeError
+from ocgl.serving.events import Event, Id, Sparse, WrongEventError, parse
+from ocgl.serving.keys import Keys
+from ocgl.serving.service import Prediction, Service
+from ocgl.types import Json
+
+NDJSON = "application/x-ndjson"
+OPEN = ("/healthz", "/readyz")
+MOST_IDS = 10_000
+SLOWEST_BODY = 30.0
+"""Seconds in which a body must have arrived."""
+
+
+class NewNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A node that is not there."""
+
+    x: list[float] | Sparse | bytes
+    neighbors: list[Id] = []
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a question: ids of nodes, or a node that is not there."""
+
+    ids: list[Id] | None = None
+    node: NewNode | None = None
+    scores: bool = False
+    min_sequence: int = 0
+    candidates: list[Any] | None = None
+
+
+class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a promotion."""
+
+    strategy: str
+
+
+class ProblemError(Exception):
+    """An answer as problem+json (RFC 9457)."""
+
+    def __init__(
+        self, status: int, title: str, detail: str, headers: dict[str, str] | None = None, **more: Any
+    ) -> None:
+        self.status, self.headers = status, headers or {}
+        self.body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
+        super().__init__(detail)
+
+
+def make_app(service: Service, keys: Keys, hosts: tuple[str, ...] | None = None) -> FastAPI:
+    """Make the application of a service.
+
+    Args:
+        service: the service.
+        keys: its API keys; without any, everybody who can connect may do everything.
+        hosts: names that the `Host` header may have; any if None.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        yield
+        await asyncio.to_thread(service.stop)
+
+    app = FastAPI(
+        title="ocgl", version=ocgl.__version__, lifespan=lifespan, redoc_url=None,
+        description="A service that learns from a growing graph. Events go in, answers come out.",
+    )  # fmt: skip
+
+    @app.exception_handler(ProblemError)
+    async def problem(_: Request, error: ProblemError) -> Response:
+        return JSONResponse(error.body, error.status, error.headers, "application/problem+json")
+
+    @app.middleware("http")
+    async def guard(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
+        try:
+            _check_access(request, keys, hosts)
+        except ProblemError as error:
+            return JSONResponse(error.body, error.status, error.headers, "application/problem+json")
+        return await call(request)
+
+    @app.post(
+        "/v1/events", openapi_extra=_body({"type": "array", "items": {"$ref": "#/components/schemas/Event"}}, True)
+    )
+    async def events(request: Request) -> JSONResponse:
+        """Take events, all or nothing. The answer comes when they are durable."""
+        kind = _kind(request, ("application/json", NDJSON))
+        body = await _read(request, service.config.most_bytes)
+        key = request.headers.get("idempotency-key")
+        if key is not None and not (0 < len(key) <= 200 and key.isprintable()):
+            raise ProblemError(400, "Bad idempotency key", "an idempotency key has 1 to 200 printable characters")
+        parsed = await _in_thread(_parse_events, body, kind == NDJSON)
+        found = await _wait(lambda: service.ingest(parsed, key))
+        return JSONResponse({"accepted": found.accepted, "sequence": found.sequence})
+
+    @app.post("/v1/predict", openapi_extra=_body({"$ref": "#/components/schemas/Question"}, False))
+    async def predict(request: Request) -> Response:
+        """Answer about nodes, or about a node that is not there."""
+        _kind(request, ("application/json",))
+        question = _decode(Question, await _read(request, service.config.most_bytes))
+        if question.candidates is not None:
+            raise ProblemError(
+                422, "Unsupported", "candidates are not supported: this service chooses among all classes"
+            )
+        if (question.ids is None) == (question.node is None):
+            raise ProblemError(422, "Wrong question", "give either ids or node")
+        if question.ids is not None and len(question.ids) > MOST_IDS:
+            raise ProblemError(422, "Wrong question", f"at most {MOST_IDS:,} ids can be asked about at once")
+        if not 0 <= question.min_sequence < 1 << 63:
+            raise ProblemError(422, "Wrong question", "min_sequence must be a sequence number")
+        if question.node is not None:
+            node = question.node
+            found = await _wait(lambda: service.ask_new(node.x, list(node.neighbors), question.min_sequence))
+        else:
+            ids = question.ids or []
+            found = await _wait(lambda: service.ask(ids, question.min_sequence))
+        return Response(_answer(found, question), media_type="application/json")
+
+    @app.get("/v1/nodes/{id:path}")
+    async def node(id: str, text: bool = True) -> JSONResponse:
+        """Tell degree, time, known label and the answer at arrival of a node."""
+        return JSONResponse(await _wait(lambda: service.look(lambda engine: _node(engine, id))))
+
+    @app.get("/v1/status")
+    async def status() -> JSONResponse:
+        """Tell how the service is."""
+        return JSONResponse(await _status(service))
+
+    @app.get("/v1/stream")
+    async def stream() -> StreamingResponse:
+        """Send the status every second as server-sent events."""
+
+        async def send() -> AsyncIterator[str]:
+            while service.ready:
+                yield f"data: {json.dumps(await _status(service))}\n\n"
+                await asyncio.sleep(1)
+
+        return StreamingResponse(send(), media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+    @app.post("/v1/admin/promote", openapi_extra=_body({"$ref": "#/components/schemas/Promotion"}, False))
+    async def promote(request: Request) -> JSONResponse:
+        """Let a shadow strategy answer from now on."""
+        _kind(request, ("application/json",))
+        wanted = _decode(Promotion, await _read(request, 10_000)).strategy
+        return JSONResponse({"main": await _wait(lambda: service.promote(wanted))})
+
+    @app.post("/v1/admin/snapshot")
+    async def snapshot() -> JSONResponse:
+        """Take a snapshot now."""
+        return JSONResponse({"sequence": await _wait(service.snapshot)})
+
+    @app.get("/v1/admin/hash")
+    async def state_hash() -> JSONResponse:
+        """Tell the hash of the whole state, and the record it is of."""
+        found = await _wait(lambda: service.look(lambda engine: (engine.sequence, engine.state_hash())))
+        return JSONResponse({"sequence": found[0], "hash": found[1]})
+
+    @app.get("/healthz", response_class=PlainTextResponse)
+    async def health() -> str:
+        """Say that the process lives."""
+        return "ok"
+
+    @app.get("/readyz")
+    async def ready() -> Response:
+        """Say whether events and questions are taken."""
+        if service.ready:
+            return PlainTextResponse("ready")
+        return PlainTextResponse(service.failure or "not ready", 503)
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    async def metrics() -> str:
+        """Tell figures in the format of Prometheus."""
+        return _prometheus(await _status(service))
+
+    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
+    async def dashboard() -> str:
+        return files("ocgl.serving").joinpath("templates", "dashboard.html").read_text()
+
+    def openapi() -> Json:
+        if app.openapi_schema is None:
+            from fastapi.openapi.utils import get_openapi
+
+            schema = get_openapi(title=app.title, version=app.version, routes=app.routes, description=app.description)
+            _, parts = msgspec.json.schema_components(
+                [Event, Question, Promotion], ref_template="#/components/schemas/{name}"
+            )
+            kinds = msgspec.json.schema(Event, ref_template="#/components/schemas/{name}")
+            schema.setdefault("components", {}).setdefault("schemas", {}).update(parts)
+            schema["components"]["schemas"]["Event"] = {key: v for key, v in kinds.items() if key != "$defs"}
+            app.openapi_schema = schema
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    return app
+
+
+def _check_access(request: Request, keys: Keys, hosts: tuple[str, ...] | None) -> None:
+    """Refuse who has no key, or the wrong one."""
+    if hosts is not None:
+        name = (
+            request.headers.get("host", "").rsplit(":", 1)[0] if "]" not in request.headers.get("host", "") else "[::1]"
+        )
+        if name not in hosts:
+            raise ProblemError(421, "Misdirected request", "this service answers to its own host names only")
+    path = request.url.path
+    if path in OPEN or not len(keys):
+        return
+    given = request.headers.get("x-api-key") or ""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    key = token if scheme.lower() == "bearer" else given
+    scopes = keys.scopes_of(key) if key else None
+    if scopes is None:
+        raise ProblemError(401, "Unauthorized", "give a valid key", {"www-authenticate": "Bearer"})
+    needed = "admin" if path.startswith("/v1/admin") else "ingest" if path == "/v1/events" else "predict"
+    if needed not in scopes and "admin" not in scopes:
+        raise ProblemError(403, "Forbidden", f"this key has no scope {needed}")
+
+
+def _kind(request: Request, allowed: tuple[str, ...]) -> str:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in allowed:
+        raise ProblemError(415, "Unsupported media type", f"send {' or '.join(allowed)}")
+    return kind
+
+
+async def _read(request: Request, most: int) -> bytes:
+    """Read a body of bounded size in bounded time."""
+    length = request.headers.get("content-length")
+    if length is not None and length.isdigit() and int(length) > most:
+        raise ProblemError(413, "Too large", f"a body has at most {most:,} bytes")
+    found = bytearray()
+    try:
+        async with asyncio.timeout(SLOWEST_BODY):
+            async for chunk in request.stream():
+                found += chunk
+                if len(found) > most:
+                    raise ProblemError(413, "Too large", f"a body has at most {most:,} bytes")
+    except TimeoutError as error:
+        raise ProblemError(408, "Too slow", f"a body must arrive within {SLOWEST_BODY:g} seconds") from error
+    return bytes(found)
+
+
+def _parse_events(body: bytes, lines: bool) -> list[Event]:
+    return parse(body, lines)
+
+
+def _decode(kind: Any, body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ProblemError(422, "Wrong body", str(error)) from error
+
+
+async def _in_thread(act: Callable[..., Any], *arguments: Any) -> Any:
+    """Parse a body; small ones at once."""
+    try:
+        if len(arguments[0]) < 200_000:
+            return act(*arguments)
+        return await asyncio.to_thread(act, *arguments)
+    except WrongEventError as error:
+        raise ProblemError(422, "Wrong event", error.why, line=error.line) from error
+
+
+async def _wait(begin: "Callable[[], Future[Any]]") -> Any:
+    """Wait for the writer; name what went wrong."""
+    try:
+        return await asyncio.wrap_future(begin())
+    except OverloadedError as error:
+        raise ProblemError(429, "Too many requests", str(error), {"retry-after": "1"}) from error
+    except ServiceError as error:
+        raise ProblemError(503, "Not ready", str(error), {"retry-after": "5"}) from error
+    except WrongEventError as error:
+        raise ProblemError(422, "Wrong event", error.why, line=error.line) from error
+    except UnknownNodeError as error:
+        raise ProblemError(404, "Unknown node", str(error)) from error
+    except (IdKindError, EmptyBatchError) as error:
+        raise ProblemError(422, "Wrong question", str(error)) from error
+    except OcglError as error:
+        status = 507 if isinstance(error, OSError) else 422
+        raise ProblemError(status, type(error).__name__, str(error)) from error
+
+
+def _answer(found: Prediction, question: Question) -> bytes:
+    ids: list[Any] = list(question.ids) if question.ids is not None else [None]
+    predictions: list[Json] = [{"id": id, "label": _plain(label)} for id, label in zip(ids, found.labels, strict=True)]
+    if question.scores:
+        names = [str(name) for name in found.classes]
+        for one, row in zip(predictions, found.scores.tolist(), strict=True):
+            one["scores"] = {
+                name: value if math.isfinite(value) else None for name, value in zip(names, row, strict=True)
+            }
+    if question.node is not None:
+        predictions[0].pop("id")
+    return msgspec.json.encode(
+        {
+            "predictions": predictions,
+            "sequence": found.sequence,
+            "weights_sequence": found.weights_sequence,
+            "cost": _cost(found.cost),
+            "bound": None if found.bound is None else _cost(found.bound),
+        }
+    )
+
+
+def _plain(label: Any) -> Any:
+    return None if label == -1 else label
+
+
+def _cost(cost: Any) -> Json:
+    return {"nodes": cost.nodes, "edges": cost.edges, "bytes": cost.bytes}
+
+
+def _node(engine: Any, id: str) -> Json:
+    store = engine.store
+    wanted: Id = id
+    if store.id_kind == "integer":
+        if not id.isdigit() or len(id) > 19:
+            raise UnknownNodeError(f"node {id!r} is not there")
+        wanted = int(id)
+    (position,) = store.positions([wanted]).tolist() if store.arrived else (None,)
+    if position is None:
+        raise UnknownNodeError(f"node {id!r} is not there")
+    known = engine.known.get(position)
+    answer = engine.scores[engine.main].answer_at(position)
+    return {
+        "id": wanted,
+        "degree": int(store.degrees([wanted])[0]),
+        "time": float(store.all_times[position]),
+        "label": None if known is None else engine.classes.named(np.array([known])).tolist()[0],
+        "answer_at_arrival": None if answer < 0 else engine.classes.named(np.array([answer])).tolist()[0],
+        "waiting": position in engine.waiting,
+    }
+
+
+async def _status(service: Service) -> Json:
+    def look(engine: Any) -> Json:
+        store, model = engine.store, engine.models[engine.main]
+        names = {
+            number: engine.classes.named(np.array([number])).tolist()[0]
+            for number in engine.scores[engine.main].by_class
+        }
+        return {
+            "sequence": engine.sequence,
+            "weights_sequence": engine.weights_sequence,
+            "strategy": engine.main,
+            "strategies": list(engine.models),
+            "nodes": len(store),
+            "arrived": store.arrived,
+            "edges": store.edges,
+            "classes": [str(name) for name in engine.classes.named(model.labels).tolist()],
+            "waiting_labels": len(engine.waiting),
+            "batches": engine.batches,
+            "failed_batches": sum(engine.failed.values()),
+            "accuracy": {name: scores.summary(names) for name, scores in engine.scores.items()},
+            "store_bytes": store.nbytes,
+            "strategy_bytes": model.strategy.memory_bytes,
+        }
+
+    found: Json = await _wait(lambda: service.look(look))
+    return found | {
+        "ready": service.ready,
+        "uptime_seconds": time.time() - service.started,
+        "queued": service._queued,
+        "queue": service.config.queue,
+        "log_bytes": service.log.nbytes,
+        "snapshot": service.snapshot_at,
+        "recovered": service.recovered,
+        "milliseconds": {name: _percentiles(list(times)) for name, times in service.timings.items()},
+        "version": ocgl.__version__,
+    }
+
+
+def _percentiles(seconds: list[float]) -> Json:
+    if not seconds:
+        return {"p50": None, "p99": None}
+    return {f"p{p}": 1000 * float(np.percentile(seconds, p)) for p in (50, 99)}
+
+
+def _prometheus(status: Json) -> str:
+    """Return the status as metrics."""
+    lines = []
+
+    def metric(name: str, kind: str, text: str, values: dict[str, Any]) -> None:
+        lines.append(f"# HELP ocgl_{name} {text}")
+        lines.append(f"# TYPE ocgl_{name} {kind}")
+        lines.extend(f"ocgl_{name}{labels} {value}" for labels, value in values.items() if value is not None)
+
+    metric("sequence", "counter", "Records of the log.", {"": status["sequence"]})
+    metric("weights_sequence", "gauge", "Record up to which the weights know.", {"": status["weights_sequence"]})
+    metric("nodes", "gauge", "Nodes of the graph.", {"": status["nodes"]})
+    metric("edges", "gauge", "Edges of the graph.", {"": status["edges"]})
+    metric("waiting_labels", "gauge", "Labels that wait for a batch.", {"": status["waiting_labels"]})
+    metric("batches", "counter", "Batches learned.", {"": status["batches"]})
+    metric("queued_requests", "gauge", "Requests that wait.", {"": status["queued"]})
+    metric("log_bytes", "gauge", "Bytes of the log.", {"": status["log_bytes"]})
+    metric("ready", "gauge", "Whether requests are taken.", {"": int(status["ready"])})
+    named = {f'{{strategy="{_escaped(name)}"}}': one for name, one in status["accuracy"].items()}
+    metric("accuracy", "gauge", "Accuracy of answers at arrival.", {k: v["accuracy"] for k, v in named.items()})
+    metric("accuracy_recent", "gauge", "The same over the last answers.", {k: v["recent"] for k, v in named.items()})
+    metric("scored_answers", "counter", "Answers that were scored.", {k: v["scored"] for k, v in named.items()})
+    metric("drifts", "counter", "Drifts that were detected.", {k: len(v["drifts"]) for k, v in named.items()})
+    times = {
+        f'{{what="{what}",quantile="{q}"}}': None if one[f"p{p}"] is None else one[f"p{p}"] / 1000
+        for what, one in status["milliseconds"].items()
+        for p, q in ((50, "0.5"), (99, "0.99"))
+    }
+    metric("seconds", "gauge", "Time of the last requests, batches and answers.", times)
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _body(schema: Json, lines: bool) -> Json:
+    content: Json = {"application/json": {"schema": schema}}
+    if lines:
+        content[NDJSON] = {"schema": {"type": "string", "description": "one event per line"}}
+    return {"requestBody": {"required": True, "content": content}}

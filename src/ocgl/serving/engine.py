@@ -1,0 +1,552 @@
+"""The state of a service: what follows from the records of its log, one after the other, and from nothing else."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ocgl.checked import canonical_json
+from ocgl.errors import ConfigError, OcglError, StateError
+from ocgl.graph import GraphStore, Labels, Neighborhood, NeighborSampling, from_arrays
+from ocgl.graph.features import dense
+from ocgl.graph.ids import as_objects
+from ocgl.graph.neighborhood import weigh
+from ocgl.serving.config import ServiceConfig
+from ocgl.serving.events import (
+    Batch,
+    Edge,
+    Event,
+    Id,
+    Label,
+    Learn,
+    Node,
+    Publish,
+    Record,
+    Remove,
+    RemoveEdge,
+    Request,
+    Solve,
+    Sparse,
+    Update,
+    WrongEventError,
+)
+from ocgl.serving.prequential import Prequential
+from ocgl.serving.published import Model, Weights
+from ocgl.state import State
+from ocgl.strategies import Learner, make_strategy
+from ocgl.strategies._core.class_names import ClassNames
+from ocgl.strategies._core.waiting import WaitingLabels
+from ocgl.types import AnyArray, FloatArray, IntArray, Json
+
+_CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What was answered to a request.
+
+    Attributes:
+        accepted: number of events.
+        sequence: number of its record.
+        digest: hash of its body.
+    """
+
+    accepted: int
+    sequence: int
+    digest: str
+
+
+class Engine:
+    """Graph, strategies, waiting labels and scores of a service.
+
+    `apply` is the only way to change it. The same records give the same state, to the bit.
+
+    Args:
+        config: what the service is.
+        store: where the graph is.
+
+    Attributes:
+        sequence: number of the last record.
+        main: name of the strategy that answers.
+    """
+
+    def __init__(self, config: ServiceConfig, store: GraphStore) -> None:
+        self.config, self.store = config, store
+        self.sequence = 0
+        self.main = config.strategy
+        self.learners: dict[str, Learner] = {}
+        self.models: dict[str, Model] = {}
+        self.scores: dict[str, Prequential] = {}
+        for name in (config.strategy, *config.shadows):
+            if name in self.learners:
+                raise ConfigError(f"{name} is the strategy of this service twice")
+            values = config.hyperparameters if name == config.strategy else {}
+            strategy = make_strategy(name, seed=config.seed, **values)
+            if strategy.offline:
+                raise ConfigError(f"{name} is an offline bound; a service needs a strategy that learns online")
+            self.learners[name] = Learner(strategy, store=store)
+            self.models[name] = Model(strategy)
+            self.scores[name] = Prequential(config.window)
+        self.classes = ClassNames()
+        self.waiting = WaitingLabels()
+        self.known: dict[int, int] = {}
+        self.accepted: dict[str, Accepted] = {}
+        self.offsets: dict[str, int] = {}
+        self.batches = 0
+        self.failed: dict[str, int] = {}
+
+    # Checking
+
+    def check(self, events: list[Event]) -> None:
+        """Raise `WrongEventError` if a request cannot be applied as a whole."""
+        _Check(self).all(events)
+
+    def due(self) -> Batch | None:
+        """Return the next full batch of waiting labels."""
+        if len(self.waiting) < self.config.batch_size:
+            return None
+        return self.next_batch(self.config.batch_size)
+
+    def next_batch(self, count: int) -> Batch | None:
+        """Return a batch of the labels that have waited longest; those of removed nodes are left out."""
+        positions, _ = self.waiting.first(count)
+        there = positions[self.store.is_present(positions)]
+        if len(there) == 0 and len(positions) == 0:
+            return None
+        return Batch(self.store.ids_at(there).tolist())
+
+    def solve_due(self, name: str) -> bool:
+        """Return whether the weights of a strategy are behind what it has learned, and nobody is solving for them."""
+        model = self.models[name]
+        solved = 0 if model.published is None else model.published.sequence
+        return model.solves and model.solving is None and model.learned_at > solved
+
+    # Changing
+
+    def apply(self, record: Record, sequence: int) -> None:
+        """Take the next record."""
+        if sequence != self.sequence + 1:
+            raise StateError(f"record {sequence} does not follow record {self.sequence}")
+        if isinstance(record, Request):
+            self._take(record, sequence)
+        elif isinstance(record, Batch):
+            self._learn(record, sequence)
+        elif isinstance(record, Solve):
+            model = self.models[record.strategy]
+            model.solving = model.begin_solving(sequence)
+        elif isinstance(record, Publish):
+            self._publish(record)
+        else:
+            if record.strategy not in self.models:
+                raise ConfigError(f"{record.strategy} is no strategy of this service")
+            self.main = record.strategy
+        self.sequence = sequence
+
+    def _take(self, record: Request, sequence: int) -> None:
+        pending: list[Event] = []
+        for event in record.events:
+            if pending and type(event) is not type(pending[0]):
+                self._take_alike(pending, sequence)
+                pending = []
+            pending.append(event)
+        if pending:
+            self._take_alike(pending, sequence)
+        if record.key is not None:
+            key, _, digest = record.key.rpartition("#")
+            self.accepted[key] = Accepted(len(record.events), sequence, digest)
+            while len(self.accepted) > self.config.keys_kept:
+                del self.accepted[next(iter(self.accepted))]
+        if record.source is not None:
+            topic, partition, offset = record.source
+            self.offsets[f"{topic}/{partition}"] = offset
+
+    def _take_alike(self, events: list[Any], sequence: int) -> None:
+        """Take events of one kind that follow each other."""
+        first = events[0]
+        if isinstance(first, Node):
+            self._add(events)
+        elif isinstance(first, Edge):
+            self.store.add_edges(_pairs([event.source for event in events], [event.target for event in events]))
+        elif isinstance(first, RemoveEdge):
+            self.store.remove_edges(_pairs([event.source for event in events], [event.target for event in events]))
+        elif isinstance(first, Update):
+            last = {event.id: event for event in events}
+            self.store.update(_ids(list(last)), rows_of(list(last.values()), self.config.features))
+        elif isinstance(first, Remove):
+            positions = self.store.positions(_ids([event.id for event in events]))
+            self.store.remove(_ids([event.id for event in events]))
+            for position in positions.tolist():
+                self.known.pop(position, None)
+        elif isinstance(first, Label):
+            self._label(events, sequence)
+
+    def _add(self, events: list[Node]) -> None:
+        first = self.store.arrived
+        ids = [event.id for event in events]
+        sources = [event.id for event in events for _ in event.neighbors]
+        targets = [neighbor for event in events for neighbor in event.neighbors]
+        times = [first + i if event.time is None else event.time for i, event in enumerate(events)]
+        edges = _pairs(sources, targets) if sources else ((), ())
+        self.store.add(_ids(ids), rows_of(events, self.config.features), edges, times)
+        for name, model in self.models.items():
+            self.scores[name].answered(first, self._asked(name, model, _ids(ids)))
+
+    def _asked(self, name: str, model: Model, ids: AnyArray) -> IntArray:
+        """Return what a strategy says about nodes right now."""
+        if len(model.labels) == 0:
+            return np.full(len(ids), -1, np.int64)
+        learner = self.learners[name]
+        parts = []
+        for begin in range(0, len(ids), _CHUNK):
+            sampled = self.store.sample(ids[begin : begin + _CHUNK], learner.query_sampling, learner.query_key)
+            parts.append(model.predict(sampled))
+        return np.concatenate(parts)
+
+    def _label(self, events: list[Label], sequence: int) -> None:
+        positions = self.store.positions(_ids([event.id for event in events])).astype(np.int64)
+        numbers = np.asarray(self.classes.numbers([event.label for event in events]), np.int64)
+        for scores in self.scores.values():
+            scores.score(positions, numbers, self.store.arrived, sequence)
+        self.waiting.add(positions, numbers)
+        self.known.update(zip(positions.tolist(), numbers.tolist(), strict=True))
+
+    def _learn(self, record: Batch, sequence: int) -> None:
+        positions = self.store.find(_ids(record.ids)) if record.ids else np.empty(0, np.int32)
+        labels = self.waiting.take(positions[positions >= 0].tolist())
+        self._drop_removed()
+        if not labels:
+            return
+        ids = self.store.ids_at(np.array(list(labels), np.int64))
+        batch = Labels(ids, np.array(list(labels.values()), np.int64))
+        for name, learner in self.learners.items():
+            try:
+                learner.learn(batch)
+            except OcglError:  # the same in a replay: sums that overflow, say
+                self.failed[name] = self.failed.get(name, 0) + 1
+            self.models[name].learned_at = sequence
+        self.batches += 1
+
+    def _drop_removed(self) -> None:
+        """Forget waiting labels of nodes that were removed."""
+        positions, _ = self.waiting.first(len(self.waiting))
+        gone = positions[~self.store.is_present(positions)] if len(positions) else positions
+        self.waiting.take(gone.tolist())
+
+    def _publish(self, record: Publish) -> None:
+        model = self.models[record.strategy]
+        if model.solving is None:
+            raise StateError(f"weights of {record.strategy} are published, but were not solved for")
+        model.published = model.solving if isinstance(model.solving, Weights) else model.solving()
+        model.solving = None
+
+    # Questions
+
+    def answer(self, ids: list[Id]) -> tuple[AnyArray, FloatArray, AnyArray, Any, Any]:
+        """Return classes, scores, their columns, the cost and its bound, as of now."""
+        learner, model = self.learners[self.main], self.models[self.main]
+        unique = list(dict.fromkeys(ids))
+        sampled = self.store.sample(_ids(unique), learner.query_sampling, learner.query_key)
+        labels = model.labels
+        place = {id: i for i, id in enumerate(unique)}
+        scores = model.scores(sampled) if len(labels) else np.empty((len(unique), 0), np.float32)
+        best = labels[scores.argmax(1)] if len(labels) else np.full(len(unique), -1, np.int64)
+        order = [place[id] for id in ids]
+        sampling = learner.query_sampling
+        bound = sampling.bound(len(unique), self.store.features.row_bound) if sampling.bounded else None
+        return self.classes.named(best[order]), scores[order], self.classes.named(labels), sampled.cost, bound
+
+    def answer_new(self, x: AnyArray, neighbors: list[Id]) -> tuple[AnyArray, FloatArray, AnyArray, Any, Any]:
+        """Answer about a node that is not there, with edges to nodes that are; it is not added."""
+        learner, model = self.learners[self.main], self.models[self.main]
+        sampling, labels = learner.query_sampling, model.labels
+        neighborhood = _around(self.store, x, neighbors, sampling, learner.query_key)
+        scores = model.scores(neighborhood) if len(labels) else np.empty((1, 0), np.float32)
+        best = labels[scores.argmax(1)] if len(labels) else np.full(1, -1, np.int64)
+        bound = sampling.bound(1, 4 * self.config.features + 8) if sampling.bounded else None
+        return self.classes.named(best), scores, self.classes.named(labels), neighborhood.cost, bound
+
+    @property
+    def weights_sequence(self) -> int:
+        """Record up to which the answering weights know."""
+        return self.models[self.main].weights_at(self.sequence)
+
+    # Keeping
+
+    def state(self) -> State:
+        """Return everything but the graph."""
+        waiting = self.waiting.state()
+        known = np.array([list(self.known), list(self.known.values())], np.int64).reshape(2, -1)
+        facts: Json = {
+            "sequence": self.sequence,
+            "main": self.main,
+            "classes": self.classes.facts(),
+            "accepted": [[key, one.accepted, one.sequence, one.digest] for key, one in self.accepted.items()],
+            "offsets": self.offsets,
+            "batches": self.batches,
+            "failed": self.failed,
+            "learned_at": {name: model.learned_at for name, model in self.models.items()},
+            "published": [name for name, model in self.models.items() if model.published is not None],
+            "solving": [name for name, model in self.models.items() if model.solving is not None],
+        }
+        state = State({"known": known}, facts).include("waiting", waiting)
+        for number, name in enumerate(self.learners):
+            state.include(f"learner {number}", self.learners[name].state())
+            state.include(f"scores {number}", self.scores[name].state())
+            model = self.models[name]
+            if model.published is not None:
+                state.include(f"published {number}", model.published.state())
+            if model.solving is not None:
+                found = model.solving if isinstance(model.solving, Weights) else model.solving()
+                state.include(f"solving {number}", found.state())
+        return state
+
+    def load_state(self, state: State) -> None:
+        """Take a saved state; the graph must be that of the same record."""
+        facts = state.facts
+        self.sequence, self.main, self.batches = facts["sequence"], facts["main"], facts["batches"]
+        self.classes.load(facts["classes"])
+        self.accepted = {key: Accepted(count, at, digest) for key, count, at, digest in facts["accepted"]}
+        self.offsets, self.failed = dict(facts["offsets"]), dict(facts["failed"])
+        self.known = dict(zip(*state.arrays["known"].tolist(), strict=True))
+        self.waiting.load_state(state.part("waiting"))
+        for number, name in enumerate(self.learners):
+            self.learners[name].load_state(state.part(f"learner {number}"))
+            self.scores[name].load_state(state.part(f"scores {number}"))
+            model = self.models[name]
+            model.learned_at = facts["learned_at"][name]
+            model.published = model.solving = None
+            if name in facts["published"]:
+                model.published = Weights.from_state(state.part(f"published {number}"))
+            if name in facts["solving"]:
+                model.solving = Weights.from_state(state.part(f"solving {number}"))
+
+    def state_hash(self) -> str:
+        """Return the SHA-256 of graph and state: two services with the same one answer alike for ever."""
+        digest = hashlib.sha256(self.state().checksum().encode())
+        for part in graph_bytes(self.store):
+            digest.update(part)
+        return digest.hexdigest()
+
+
+def graph_bytes(store: GraphStore) -> Iterable[bytes]:
+    """Return the content of a graph, some nodes at a time."""
+    arrived = store.arrived
+    yield canonical_json([arrived, len(store), store.edges])
+    if not arrived:
+        return
+    heads, pool = store.adjacency
+    gone, times = store.was_removed(np.arange(arrived)), store.all_times
+    for begin in range(0, arrived, _CHUNK):
+        chosen = np.arange(begin, min(begin + _CHUNK, arrived), dtype=np.int32)
+        there = chosen[~gone[chosen]]
+        yield json.dumps(store.ids_at(there).tolist()).encode()
+        yield gone[chosen].tobytes() + times[there].tobytes() + np.ascontiguousarray(heads[there, 1]).tobytes()
+        yield dense(store.features.take(there)).tobytes()
+        for place in there.tolist():
+            start, degree = heads[place].tolist()
+            yield pool[start : start + degree].tobytes()
+
+
+def _around(store: GraphStore, x: AnyArray, neighbors: list[Id], sampling: NeighborSampling, key: int) -> Neighborhood:
+    """Return the sampled neighbourhood of a node that is not there."""
+    caps = sampling.fanouts
+    chosen = list(dict.fromkeys(neighbors)) if sampling.hops else []
+    if sampling.hops and caps[0] >= 0 and len(chosen) > caps[0]:
+        drawn = np.random.default_rng(key).choice(len(chosen), caps[0], replace=False)
+        chosen = [chosen[place] for place in drawn.tolist()]
+    if not chosen:
+        sizes, indptr = np.ones(sampling.hops + 1, np.int64), np.zeros(1 + min(sampling.hops, 1), np.int64)
+        indices, rows = np.empty(0, np.int32), x[None]
+    else:
+        inner = replace(
+            sampling, hops=sampling.hops - 1, fanout=tuple(None if cap < 0 else cap for cap in caps[1:]) or 1
+        )
+        found = store.sample(_ids(chosen), inner, key)
+        sizes = np.array([1, *(1 + size for size in found.sizes)], np.int64)
+        indptr = np.concatenate([[0, len(chosen)], len(chosen) + found.indptr[1:].astype(np.int64)])
+        indices = np.concatenate([np.arange(1, 1 + len(chosen)), 1 + found.indices]).astype(np.int32)
+        rows = np.concatenate([x[None], dense(found.rows())])
+    edge_weight, self_weight = weigh(sampling, sizes, indptr, indices, None)
+    arrays = {"x": rows, "sizes": sizes, "indptr": indptr, "indices": indices, "norm": np.array(sampling.norm)}
+    return from_arrays(arrays | {"edge_weight": edge_weight, "self_weight": self_weight})
+
+
+def _ids(ids: list[Any]) -> AnyArray:
+    return as_objects(ids) if ids and isinstance(ids[0], str) else np.array(ids, np.int64)
+
+
+def _pairs(first: list[Any], second: list[Any]) -> Any:
+    return [_ids(first), _ids(second)]
+
+
+def rows_of(events: list[Any], width: int) -> FloatArray:
+    """Return the features of events as rows."""
+    given = [event.x for event in events]
+    if all(type(x) is list for x in given):
+        return np.array(given, np.float32)
+    rows = np.zeros((len(given), width), np.float32)
+    for row, x in zip(rows, given, strict=True):
+        if isinstance(x, Sparse):
+            row[x.index] = x.value
+        else:
+            row[:] = np.frombuffer(x, "<f4") if isinstance(x, bytes) else x
+    return rows
+
+
+class _Check:
+    """Checks the events of a request against the graph, and against each other."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._store = engine, engine.store
+        self._there: dict[Id, bool] = {}
+        self._edges: dict[tuple[Id, Id], bool] = {}
+        self._kind: type | None = None
+        if self._store.arrived:
+            self._kind = str if self._store.id_kind == "text" else int
+        self._labels: type | None = None
+
+    def all(self, events: list[Event]) -> None:
+        """Raise `WrongEventError` for the first wrong event."""
+        if not events:
+            raise WrongEventError(0, "a request needs at least one event")
+        if len(events) > self._engine.config.most_events:
+            raise WrongEventError(
+                0, f"{len(events):,} events; a request has at most {self._engine.config.most_events:,}"
+            )
+        self._look_up(events)
+        self._check_features(events)
+        for line, event in enumerate(events, start=1):
+            why = self._wrong(event, line == len(events))
+            if why is not None:
+                raise WrongEventError(line, why)
+
+    def _look_up(self, events: list[Event]) -> None:
+        """Find out which of all named nodes are there, at once."""
+        named: dict[Id, None] = {}
+        for line, event in enumerate(events, start=1):
+            if isinstance(event, Node):
+                named.update(dict.fromkeys((event.id, *event.neighbors)))
+            elif isinstance(event, Edge | RemoveEdge):
+                named.update({event.source: None, event.target: None})
+            elif isinstance(event, Label | Update | Remove):
+                named[event.id] = None
+            for id in list(named)[-2:]:
+                self._check_kind(id, line)
+        for id in named:
+            self._check_kind(id, 0)
+        if named and self._store.arrived:
+            found = self._store.find(_ids(list(named)))
+            self._there = dict(zip(named, (found >= 0).tolist(), strict=True))
+
+    def _check_kind(self, id: Id, line: int) -> None:
+        if self._kind is None:
+            self._kind = type(id)
+        if type(id) is not self._kind:
+            kinds = {int: "integers", str: "text"}
+            raise WrongEventError(line, f"ids of this service are {kinds[self._kind]}; {id!r} is not")
+        if isinstance(id, int):
+            if not 0 <= id < 1 << 63:
+                raise WrongEventError(line, f"the id {id} is no integer from 0 to 2^63 - 1")
+        else:
+            try:
+                size = len(id.encode())
+            except UnicodeEncodeError as error:
+                raise WrongEventError(line, "an id is no valid text") from error
+            if not 0 < size <= 1024:
+                raise WrongEventError(line, "an id of text has 1 to 1,024 bytes")
+
+    def _check_features(self, events: list[Event]) -> None:
+        width = self._engine.config.features
+        for line, event in enumerate(events, start=1):
+            if not isinstance(event, Node | Update):
+                continue
+            x = event.x
+            if isinstance(x, Sparse):
+                wrong = len(x.index) != len(x.value) or any(not 0 <= i < width for i in x.index)
+                if wrong or len(set(x.index)) != len(x.index):
+                    raise WrongEventError(
+                        line, f"index and value must be of one length, with distinct indices below {width}"
+                    )
+            elif (len(x) // 4 if isinstance(x, bytes) else len(x)) != width or (isinstance(x, bytes) and len(x) % 4):
+                raise WrongEventError(line, f"x must have {width} features")
+        rows = [event for event in events if isinstance(event, Node | Update)]
+        if rows:
+            with np.errstate(over="ignore"):
+                finite = np.isfinite(rows_of(rows, width)).all(1)
+            if not finite.all():
+                line = events.index(rows[int(np.nonzero(~finite)[0][0])]) + 1
+                raise WrongEventError(line, "x has a number that is NaN, infinite or too large for 32 bits")
+
+    def _wrong(self, event: Event, last: bool) -> str | None:
+        if isinstance(event, Node):
+            return self._wrong_node(event)
+        if isinstance(event, Edge | RemoveEdge):
+            return self._wrong_edge(event)
+        if isinstance(event, Learn):
+            return None if last else "learn must be the last event of a request"
+        if not self._there.get(event.id):
+            return f"node {event.id!r} is not there"
+        if isinstance(event, Remove):
+            self._there[event.id] = False
+            self._edges = {pair: False if event.id in pair else has for pair, has in self._edges.items()}
+        if isinstance(event, Label):
+            return self._wrong_label(event)
+        return None
+
+    def _wrong_node(self, event: Node) -> str | None:
+        if self._there.get(event.id):
+            return f"node {event.id!r} is there already"
+        if event.time is not None and not np.isfinite(event.time):
+            return "time is NaN or infinite"
+        for neighbor in event.neighbors:
+            if neighbor == event.id:
+                return f"node {event.id!r} has an edge to itself"
+            if not self._there.get(neighbor):
+                return f"neighbor {neighbor!r} is not there"
+        self._there[event.id] = True
+        for neighbor in event.neighbors:
+            self._edges[_edge(event.id, neighbor)] = True
+        return None
+
+    def _wrong_edge(self, event: Edge | RemoveEdge) -> str | None:
+        pair = _edge(event.source, event.target)
+        if event.source == event.target:
+            return f"node {event.source!r} has an edge to itself"
+        for end in pair:
+            if not self._there.get(end):
+                return f"node {end!r} is not there"
+        if isinstance(event, Edge):
+            self._edges[pair] = True
+            return None
+        if not self._has(pair):
+            return f"there is no edge between {event.source!r} and {event.target!r}"
+        self._edges[pair] = False
+        return None
+
+    def _has(self, pair: tuple[Id, Id]) -> bool:
+        if pair in self._edges:
+            return self._edges[pair]
+        if (self._store.find(_ids(list(pair))) < 0).any():
+            return False
+        return bool(self._store.have_edges([_ids([pair[0]]), _ids([pair[1]])])[0])
+
+    def _wrong_label(self, event: Label) -> str | None:
+        if event.candidates is not None:
+            return "candidates are not supported: this service chooses among all classes"
+        if isinstance(event.label, int) and not 0 <= event.label < 1 << 62:
+            return "a label is text, or an integer from 0"
+        if isinstance(event.label, str) and (not 0 < len(event.label) <= 1024 or not event.label.isprintable()):
+            return "a label of text has 1 to 1,024 printable characters"
+        classes = self._engine.classes
+        kind = self._labels or (str if classes.are_text else int if classes.begun else type(event.label))
+        if type(event.label) is not kind:
+            return f"labels of this service are {'text' if kind is str else 'integers'}; {event.label!r} is not"
+        self._labels = kind
+        return None
+
+
+def _edge(first: Id, second: Id) -> tuple[Id, Id]:
+    return (first, second) if str(first) <= str(second) else (second, first)

@@ -1,0 +1,248 @@
+"""The log of a service: records in segments, each with a checksum, made durable together.
+
+A record is a head of 16 bytes (length of its payload, CRC-32C, sequence number) and a msgpack payload. Sequence numbers
+count records from 1. A segment is named after its first record.
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import google_crc32c
+
+from ocgl.errors import DamagedFileError, DiskFullError, WriteError
+from ocgl.files import make_folder
+
+_HEAD = struct.Struct("<IIQ")
+SEGMENT = 64 << 20
+"""Bytes after which a new segment begins."""
+MOST = 256 << 20
+"""Most bytes of a record."""
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What was cut off the end of a log: bytes of a record that was not written whole.
+
+    Attributes:
+        file: the segment.
+        offset: where it was cut.
+        bytes: how many bytes were cut off.
+    """
+
+    file: Path
+    offset: int
+    bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.file} was cut at byte {self.offset:,}: {self.bytes:,} bytes of a record that was never acknowledged"
+        )
+
+
+class Log:
+    """The records of a folder. Opening it cuts a torn tail; damage before that is an error.
+
+    Args:
+        folder: where the segments are.
+        segment: bytes after which a new segment begins.
+
+    Attributes:
+        sequence: number of the last record.
+        torn: what was cut off when the log was opened.
+    """
+
+    def __init__(self, folder: Path, segment: int = SEGMENT) -> None:
+        make_folder(folder)
+        self.folder, self._segment = folder, segment
+        self.torn: Tail | None = None
+        self.sequence, self._end, self._file = 0, 0, -1
+        self._dirty = False
+        files = segments(folder)
+        if files:
+            first = _first_of(files[-1])
+            last, end = _last_of(files[-1], first)
+            self._check_order(files)
+            size = files[-1].stat().st_size
+            if size > end:
+                self.torn = Tail(files[-1], end, size - end)
+            self.sequence, self._end = last, end
+            self._open(files[-1], end)
+
+    def append(self, payload: bytes) -> int:
+        """Add a record and return its sequence number; it is durable after `sync`. On failure nothing is added."""
+        if len(payload) > MOST:
+            raise DiskFullError(f"a record of {len(payload):,} bytes is larger than {MOST:,}")
+        number = self.sequence + 1
+        if self._file < 0 or self._end >= self._segment:
+            self._begin(number)
+        head = _HEAD.pack(len(payload), _checksum(number, payload), number)
+        path = self.folder / _name(self._first)
+        try:
+            _write_all(self._file, head + payload, self._end)
+        except OSError as error:
+            os.ftruncate(self._file, self._end)
+            raise DiskFullError(
+                f"no room for {len(payload):,} more bytes in {path}; free disk space: {error}"
+            ) from error
+        self._end += len(head) + len(payload)
+        self.sequence = number
+        self._dirty = True
+        return number
+
+    def sync(self) -> None:
+        """Make all records durable."""
+        if self._dirty:
+            try:
+                os.fdatasync(self._file)
+            except OSError as error:
+                raise WriteError(self.folder, error, "the last records may not be durable") from error
+            self._dirty = False
+
+    def close(self) -> None:
+        """Sync and close."""
+        if self._file >= 0:
+            self.sync()
+            os.close(self._file)
+            self._file = -1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all segments."""
+        return sum(path.stat().st_size for path in segments(self.folder))
+
+    def _begin(self, first: int) -> None:
+        """Begin a new segment."""
+        path = self.folder / _name(first)
+        try:
+            if self._file >= 0:
+                self.sync()
+                os.close(self._file)
+                self._file = -1
+            self._open(path, 0)
+            _sync_folder(self.folder)
+        except OSError as error:
+            if isinstance(error, WriteError):
+                raise
+            raise DiskFullError(f"no room for a new segment {path}; free disk space: {error}") from error
+
+    def _open(self, path: Path, end: int) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        os.ftruncate(self._file, end)
+        self._first, self._end = _first_of(path), end
+
+    def _check_order(self, files: list[Path]) -> None:
+        """Each segment must end where the next one begins."""
+        for path, following in pairwise(files):
+            last, end = _last_of(path, _first_of(path))
+            if last + 1 != _first_of(following) or end != path.stat().st_size:
+                raise DamagedFileError(path, f"the record at byte {end:,} is damaged; {following.name} follows it")
+
+
+def segments(folder: Path) -> list[Path]:
+    """List the segments in order."""
+    return sorted(path for path in folder.glob("*.log") if path.stem.isdigit())
+
+
+def read_log(folder: Path, after: int = 0, until: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """Return the records after a sequence number, with their payloads; a torn tail ends them.
+
+    A damaged record that others follow raises `DamagedFileError` with its file and offset.
+    """
+    files = segments(folder)
+    if files and _first_of(files[0]) > after + 1:
+        raise DamagedFileError(
+            files[0], f"the log begins with record {_first_of(files[0])}; record {after + 1} is needed"
+        )
+    for number, path in enumerate(files):
+        if number + 1 < len(files) and _first_of(files[number + 1]) <= after + 1:
+            continue
+        expected = _first_of(path)
+        for sequence, payload, _ in _records(path, expected):
+            expected = sequence + 1
+            if until is not None and sequence > until:
+                return
+            if sequence > after:
+                yield sequence, payload
+        if number + 1 < len(files) and expected != _first_of(files[number + 1]):
+            raise DamagedFileError(path, f"record {expected} is damaged or missing")
+
+
+def _records(path: Path, expected: int) -> Iterator[tuple[int, bytes, int]]:
+    """Return number, payload and end of the whole records of a segment.
+
+    Ends at a torn tail: what cannot be read and is followed by no whole record. Otherwise the damage is an error.
+    """
+    data = path.read_bytes()
+    at = 0
+    while at < len(data):
+        found = _record(data, at, expected)
+        if found is None:
+            if _resumes(data, at, expected):
+                raise DamagedFileError(path, f"the record at byte {at:,} is damaged, and others follow it")
+            return
+        payload, at = found
+        yield expected, payload, at
+        expected += 1
+
+
+def _record(data: bytes, at: int, expected: int) -> tuple[bytes, int] | None:
+    if at + _HEAD.size > len(data):
+        return None
+    length, checksum, sequence = _HEAD.unpack_from(data, at)
+    end = at + _HEAD.size + length
+    if sequence != expected or end > len(data):
+        return None
+    payload = data[at + _HEAD.size : end]
+    return (payload, end) if _checksum(sequence, payload) == checksum else None
+
+
+def _resumes(data: bytes, at: int, expected: int) -> bool:
+    """Return whether a whole record follows a damaged one: then it was no torn tail, but damage."""
+    for number in range(expected, expected + 3):
+        pattern = struct.pack("<Q", number + 1)
+        place = data.find(pattern, at)
+        while place >= 0:
+            begin = place - 8
+            if begin > at and _record(data, begin, number + 1) is not None:
+                return True
+            place = data.find(pattern, place + 1)
+    return False
+
+
+def _last_of(path: Path, first: int) -> tuple[int, int]:
+    """Return number and end of the last whole record of a segment."""
+    last, end = first - 1, 0
+    for sequence, _, stop in _records(path, first):
+        last, end = sequence, stop
+    return last, end
+
+
+def _first_of(path: Path) -> int:
+    return int(path.stem)
+
+
+def _name(first: int) -> str:
+    return f"{first:020d}.log"
+
+
+def _checksum(sequence: int, payload: bytes) -> int:
+    return int(google_crc32c.extend(google_crc32c.value(struct.pack("<Q", sequence)), payload))
+
+
+def _write_all(descriptor: int, data: bytes, at: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, at)
+        view, at = view[written:], at + written
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

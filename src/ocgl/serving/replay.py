@@ -1,0 +1,85 @@
+"""A service from its log alone: the same state, or the state as if a node had never been there."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from ocgl.errors import ConfigError
+from ocgl.files import make_folder
+from ocgl.graph import GraphStore
+from ocgl.serving.config import ServiceConfig
+from ocgl.serving.engine import Engine
+from ocgl.serving.events import (
+    Batch,
+    Edge,
+    Event,
+    Id,
+    Learn,
+    Node,
+    Publish,
+    Record,
+    RemoveEdge,
+    Request,
+    Solve,
+    decode,
+    encode,
+)
+from ocgl.serving.log import Log, read_log
+from ocgl.serving.service import LOG
+
+
+def replayed(folder: Path, until: int | None = None) -> Engine:
+    """Return the state of a service from its log alone, in memory."""
+    config = ServiceConfig.read(folder)
+    engine = Engine(config, GraphStore(sparse=config.sparse))
+    for sequence, payload in read_log(folder / LOG, 0, until):
+        engine.apply(decode(payload), sequence)
+    return engine
+
+
+def without(records: Iterator[Record], ids: set[Id]) -> Iterator[Record]:
+    """Strip ids from records: their events, their edges, their labels; what is empty then is dropped."""
+    for record in records:
+        if isinstance(record, Request):
+            kept = [found for event in record.events if (found := _stripped(event, ids)) is not None]
+            if kept and not all(isinstance(event, Learn) for event in kept):
+                yield msgspec.structs.replace(record, events=kept)
+        elif isinstance(record, Batch):
+            left = [id for id in record.ids if id not in ids]
+            if left:
+                yield Batch(left)
+        else:
+            yield record
+
+
+def _stripped(event: Event, ids: set[Id]) -> Event | None:
+    if isinstance(event, Edge | RemoveEdge):
+        return None if event.source in ids or event.target in ids else event
+    if isinstance(event, Learn):
+        return event
+    if event.id in ids:
+        return None
+    if isinstance(event, Node) and any(neighbor in ids for neighbor in event.neighbors):
+        return msgspec.structs.replace(event, neighbors=[other for other in event.neighbors if other not in ids])
+    return event
+
+
+def write_without(folder: Path, ids: set[Id], out: Path) -> int:
+    """Write a service whose log has no trace of some nodes; return the number of its records."""
+    config = ServiceConfig.read(folder)
+    if out.exists() and any(out.iterdir()):
+        raise ConfigError(f"{out} is not empty")
+    make_folder(out)
+    config.write(out)
+    log = Log(out / LOG)
+    records = (decode(payload) for _, payload in read_log(folder / LOG))
+    engine = Engine(config, GraphStore(sparse=config.sparse))
+    for record in without(records, ids):
+        if isinstance(record, Solve) and not engine.solve_due(record.strategy):
+            continue
+        if isinstance(record, Publish) and engine.models[record.strategy].solving is None:
+            continue
+        engine.apply(record, log.append(encode(record)))
+    log.close()
+    return log.sequence

@@ -1,0 +1,514 @@
+"""A service: one thread writes the log and changes the state, another makes records durable, questions come between."""
+
+import contextlib
+import hashlib
+import logging
+import queue
+import shutil
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from threadpoolctl import threadpool_limits
+
+from ocgl.checked import read_sealed, sealed
+from ocgl.errors import (
+    DamagedFileError,
+    EmptyBatchError,
+    OcglError,
+    OverloadedError,
+    ServiceError,
+    StoreFolderError,
+    UnknownNodeError,
+)
+from ocgl.files import building, make_folder, remove_leftovers, write_json
+from ocgl.graph import GraphStore
+from ocgl.graph.durable import DurableStore
+from ocgl.serving.config import ServiceConfig
+from ocgl.serving.engine import Accepted, Engine, rows_of
+from ocgl.serving.events import (
+    Batch,
+    Event,
+    Id,
+    Learn,
+    Node,
+    Promote,
+    Publish,
+    Record,
+    Request,
+    Solve,
+    WrongEventError,
+    decode,
+    encode,
+)
+from ocgl.serving.log import Log, read_log
+from ocgl.state import State
+from ocgl.types import Json
+
+LOG, SNAPSHOTS, GRAPH = "log", "snapshots", "graph"
+KEPT = 2
+"""Snapshots that are kept."""
+logger = logging.getLogger("ocgl.serving")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """An answer of the service, with what it rests on."""
+
+    labels: list[Any]
+    scores: Any
+    classes: list[Any]
+    sequence: int
+    weights_sequence: int
+    cost: Any
+    bound: Any
+
+
+class Work:
+    """Something the writer has to do, and where its outcome goes."""
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        self.act = act
+        self.outcome: Future[Any] = Future()
+
+
+class Service:
+    """Runs the service of a folder.
+
+    Args:
+        folder: where log, snapshots and graph are.
+        config: what the service is; the folder's own if None.
+
+    Attributes:
+        recovered: what was found when it started, in words.
+    """
+
+    def __init__(self, folder: Path, config: ServiceConfig | None = None) -> None:
+        torch.set_num_threads(1)
+        threadpool_limits(1)
+        make_folder(folder)
+        self.folder = folder
+        if config is not None and not (folder / "config.toml").exists():
+            config.write(folder)
+        self.config = ServiceConfig.read(folder)
+        self.started = time.time()
+        self.failure: str | None = None
+        self._store: GraphStore | None = None
+        self._events: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self._questions: deque[Work] = deque()
+        self._waiting_questions: list[tuple[int, float, Work]] = []
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._queued = 0
+        self._lock = threading.Lock()
+        self._unsynced: deque[tuple[int, Future[Any], Any]] = deque()
+        self._commit = threading.Event()
+        self._oldest_label: float | None = None
+        self._solver = ThreadPoolExecutor(1, thread_name_prefix="solve")
+        self._solved: deque[tuple[str, Any]] = deque()
+        self.timings: dict[str, deque[float]] = {name: deque(maxlen=1000) for name in ("ingest", "learn", "answer")}
+        self.listeners: list[Callable[[Json], None]] = []
+        self.snapshot_at = 0
+        self.log = Log(folder / LOG)
+        if self.log.torn is not None:
+            logger.warning("%s", self.log.torn)
+        self.engine = self._recover()
+        self._threads = [
+            threading.Thread(target=self._write, name="writer", daemon=True),
+            threading.Thread(target=self._sync, name="committer", daemon=True),
+        ]
+
+    # Starting and stopping
+
+    def start(self) -> None:
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Finish what was taken, take a snapshot, and close everything."""
+        self._stop.set()
+        self._wake.set()
+        self._commit.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(60)
+        self._solver.shutdown(wait=True)
+        if self.failure is None:
+            with contextlib.suppress(OcglError, OSError):
+                self.take_snapshot()
+        self._close()
+
+    def _close(self) -> None:
+        with contextlib.suppress(OcglError, OSError):
+            self.log.close()
+        if isinstance(self._store, DurableStore):
+            with contextlib.suppress(OcglError, OSError):
+                self._store.close()
+
+    @property
+    def ready(self) -> bool:
+        """Whether events and questions are taken."""
+        return self.failure is None and not self._stop.is_set() and self._threads[0].is_alive()
+
+    # What clients ask for, from any thread
+
+    def ingest(
+        self, events: list[Event], key: str | None = None, source: tuple[str, int, int] | None = None
+    ) -> "Future[Accepted]":
+        """Take events as a whole; the future has the answer once they are durable."""
+        digest = hashlib.sha256(encode(Request(events))).hexdigest()[:16] if key is not None else ""
+        work = Work(lambda: None)
+
+        def act() -> None:
+            self._ingest(events, key, digest, source, work.outcome)
+
+        work.act = act
+        self._enqueue(work)
+        return work.outcome
+
+    def ask_new(self, x: Any, neighbors: list[Id], min_sequence: int = 0) -> "Future[Prediction]":
+        """Answer about a node that is not there."""
+        work = Work(lambda: self._answer_new(x, neighbors))
+        self._ask(work, min_sequence)
+        return work.outcome
+
+    def ask(self, ids: list[Id], min_sequence: int = 0) -> "Future[Prediction]":
+        """Answer about nodes, once graph and weights are at least at `min_sequence`."""
+        work = Work(lambda: self._answer(ids))
+        self._ask(work, min_sequence)
+        return work.outcome
+
+    def look(self, act: Callable[[Engine], Any]) -> "Future[Any]":
+        """Call a function with the state, between changes; it must change nothing."""
+        work = Work(lambda: act(self.engine))
+        self._ask(work, 0)
+        return work.outcome
+
+    def promote(self, name: str) -> "Future[Any]":
+        """Let a shadow strategy answer from now on."""
+        if name not in self.engine.models:
+            raise ServiceError(f"{name} is no strategy of this service; it has {', '.join(self.engine.models)}")
+        work = Work(lambda: None)
+        work.act = lambda: self._acknowledge(self._append(Promote(name)), work.outcome, name)
+        self._enqueue(work)
+        return work.outcome
+
+    def snapshot(self) -> "Future[int]":
+        """Take a snapshot now; the future has its sequence number."""
+        work = Work(self.take_snapshot)
+        self._enqueue(work)
+        return work.outcome
+
+    def _enqueue(self, work: Work) -> None:
+        self._refuse_if_down()
+        with self._lock:
+            if self._queued >= self.config.queue:
+                raise OverloadedError(f"{self._queued} requests wait already; try again later")
+            self._queued += 1
+        self._events.put(work)
+        self._wake.set()
+
+    def _ask(self, work: Work, min_sequence: int) -> None:
+        self._refuse_if_down()
+        if len(self._questions) + len(self._waiting_questions) >= 4 * self.config.queue:
+            raise OverloadedError("too many questions wait; try again later")
+        if min_sequence:
+            deadline = time.monotonic() + self.config.answer_seconds
+            work.act, plain = (lambda: None), work.act
+            held = Work(plain)
+            held.outcome = work.outcome
+            self._questions.append(Work(lambda: self._waiting_questions.append((min_sequence, deadline, held))))
+        else:
+            self._questions.append(work)
+        self._wake.set()
+
+    def _refuse_if_down(self) -> None:
+        if self.failure is not None:
+            raise ServiceError(f"the service has stopped taking requests: {self.failure}")
+        if self._stop.is_set():
+            raise ServiceError("the service is shutting down")
+
+    # The writer
+
+    def _write(self) -> None:
+        while not (self._stop.is_set() and self._events.empty()):
+            self._wake.wait(0.05 if self._oldest_label is not None or self._waiting_questions else 0.5)
+            self._wake.clear()
+            try:
+                self._turn()
+            except BaseException as error:
+                logger.exception("the writer has stopped")
+                self.failure = f"{type(error).__name__}: {error}"
+                break
+        for work in [*self._questions, *(held for _, _, held in self._waiting_questions)]:
+            _fail(work.outcome, ServiceError("the service is shutting down"))
+        while not self._events.empty():
+            _fail(self._events.get().outcome, ServiceError(self.failure or "the service is shutting down"))
+
+    def _turn(self) -> None:
+        """Do everything that is there: questions first, between any two requests."""
+        while True:
+            self._answer_all()
+            self._publish_all()
+            self._learn_late()
+            try:
+                work = self._events.get_nowait()
+            except queue.Empty:
+                return
+            with self._lock:
+                self._queued -= 1
+            self._run(work)
+            if self.engine.sequence - self.snapshot_at >= self.config.snapshot_records:
+                self.take_snapshot()
+
+    def _run(self, work: Work) -> None:
+        try:
+            found = work.act()
+        except (OcglError, WrongEventError) as error:
+            _fail(work.outcome, error)
+            if isinstance(error, StateErrorAfterLog):
+                raise
+        else:
+            if found is not None and not work.outcome.done():
+                work.outcome.set_result(found)
+
+    def _answer_all(self) -> None:
+        while self._questions:
+            self._run(self._questions.popleft())
+        if self._waiting_questions:
+            reached, now = min(self.engine.sequence, self.engine.weights_sequence), time.monotonic()
+            still = []
+            for wanted, deadline, work in self._waiting_questions:
+                if reached >= wanted:
+                    self._run(work)
+                elif now > deadline:
+                    _fail(work.outcome, OverloadedError(f"sequence {wanted} was not reached in time; now at {reached}"))
+                else:
+                    still.append((wanted, deadline, work))
+            self._waiting_questions = still
+
+    def _ingest(
+        self,
+        events: list[Event],
+        key: str | None,
+        digest: str,
+        source: tuple[str, int, int] | None,
+        outcome: "Future[Any]",
+    ) -> None:
+        begin = time.perf_counter()
+        engine = self.engine
+        if key is not None and key in engine.accepted:
+            known = engine.accepted[key]
+            if known.digest != digest:
+                raise WrongEventError(0, f"the idempotency key {key!r} was used for another request")
+            self._acknowledge(engine.sequence, outcome, known)
+            return
+        if source is not None and engine.offsets.get(f"{source[0]}/{source[1]}", -1) >= source[2]:
+            self._acknowledge(engine.sequence, outcome, Accepted(0, engine.sequence, ""))
+            return
+        engine.check(events)
+        sequence = self._append(Request(events, None if key is None else f"{key}#{digest}", source))
+        if len(engine.waiting) and self._oldest_label is None:
+            self._oldest_label = time.monotonic()
+        self.timings["ingest"].append(time.perf_counter() - begin)
+        while (batch := engine.due()) is not None:
+            self._learn(batch)
+        if isinstance(events[-1], Learn) and (rest := engine.next_batch(len(engine.waiting))) is not None:
+            self._learn(rest)
+        self._acknowledge(sequence, outcome, Accepted(len(events), sequence, digest))
+
+    def _append(self, record: Record) -> int:
+        """Write a record to the log, then apply it."""
+        sequence = self.log.append(encode(record))
+        try:
+            self.engine.apply(record, sequence)
+        except Exception as error:
+            raise StateErrorAfterLog(f"record {sequence} is in the log, but cannot be applied: {error!r}") from error
+        return sequence
+
+    def _learn(self, batch: Batch) -> None:
+        begin = time.perf_counter()
+        self._append(batch)
+        self._oldest_label = None if not len(self.engine.waiting) else time.monotonic()
+        self.timings["learn"].append(time.perf_counter() - begin)
+        for name in self.engine.models:
+            if self.engine.solve_due(name):
+                self._solve(name)
+        self._answer_all()
+
+    def _learn_late(self) -> None:
+        waited = None if self._oldest_label is None else time.monotonic() - self._oldest_label
+        if waited is not None and self.config.batch_seconds and waited > self.config.batch_seconds:
+            batch = self.engine.next_batch(self.config.batch_size)
+            if batch is not None:
+                self._learn(batch)
+                self._commit.set()
+
+    def _solve(self, name: str) -> None:
+        """Solve for weights in the background; they answer once their record is there."""
+        self._append(Solve(name))
+        solving = self.engine.models[name].solving
+        assert callable(solving)
+
+        def done(future: "Future[Any]") -> None:
+            self._solved.append((name, future))
+            self._wake.set()
+
+        self._solver.submit(solving).add_done_callback(done)
+
+    def _publish_all(self) -> None:
+        while self._solved:
+            name, future = self._solved.popleft()
+            self.engine.models[name].solving = future.result()
+            self._append(Publish(name))
+            self._commit.set()
+            if self.engine.solve_due(name):
+                self._solve(name)
+
+    def _answer(self, ids: list[Id]) -> Prediction:
+        begin = time.perf_counter()
+        if not ids:
+            raise EmptyBatchError("no node to ask about; ids is empty")
+        engine = self.engine
+        if not engine.store.arrived:
+            raise UnknownNodeError(f"node {ids[0]!r} has not arrived, or was removed")
+        found = self._prediction(engine.answer(ids))
+        self.timings["answer"].append(time.perf_counter() - begin)
+        return found
+
+    def _answer_new(self, x: Any, neighbors: list[Id]) -> Prediction:
+        self.engine.check([Node(_unused(self.engine), x, neighbors)])
+        row = rows_of([Node(0, x)], self.config.features)[0]
+        return self._prediction(self.engine.answer_new(row, neighbors))
+
+    def _prediction(self, found: Any) -> Prediction:
+        labels, scores, classes, cost, bound = found
+        engine = self.engine
+        return Prediction(
+            labels.tolist(), scores, classes.tolist(), engine.sequence, engine.weights_sequence, cost, bound
+        )
+
+    # Durability
+
+    def _acknowledge(self, sequence: int, outcome: "Future[Any]", answer: Any) -> None:
+        """Let the committer answer once everything up to a record is durable."""
+        self._unsynced.append((sequence, outcome, answer))
+        self._commit.set()
+
+    def _sync(self) -> None:
+        """Make records durable in groups, and answer."""
+        while not (self._stop.is_set() and not self._threads[0].is_alive() and not self._unsynced):
+            self._commit.wait(0.2)
+            self._commit.clear()
+            group = []
+            while self._unsynced:
+                group.append(self._unsynced.popleft())
+            try:
+                self.log.sync()
+            except OcglError as error:
+                self.failure = str(error)
+                for _, outcome, _ in group:
+                    _fail(outcome, ServiceError(str(error)))
+                return
+            for _, outcome, answer in group:
+                if not outcome.done():
+                    outcome.set_result(answer)
+
+    def take_snapshot(self) -> int:
+        """Write the state beside the graph, so that a start need not read the whole log. Only the writer calls it."""
+        sequence = self.engine.sequence
+        store = self._store
+        assert isinstance(store, DurableStore)
+        self.log.sync()
+        store.flush()
+        target = self.folder / SNAPSHOTS / f"{sequence:020d}"
+        if not target.exists():
+            make_folder(target.parent)
+            with building(target, lambda _: True) as part:
+                self.engine.state().save(part / "state.safetensors")
+                write_json(part / "snapshot.json", sealed({"sequence": sequence, "graph": store.mark}))
+        for old in _snapshots(self.folder)[:-KEPT]:
+            shutil.rmtree(old, ignore_errors=True)
+        self.snapshot_at = sequence
+        return sequence
+
+    def _recover(self) -> Engine:
+        """Return the state after the last record of the log: a snapshot, and the records after it."""
+        begin = time.perf_counter()
+        remove_leftovers(self.folder / SNAPSHOTS)
+        tried: list[str] = []
+        for path in reversed(_snapshots(self.folder)):
+            try:
+                engine = self._from_snapshot(path)
+                break
+            except (DamagedFileError, StoreFolderError, KeyError, OcglError) as error:
+                if isinstance(self._store, DurableStore):
+                    self._store._release()
+                tried.append(f"{path.name}: {error}")
+                logger.warning("snapshot %s cannot be used: %s", path.name, error)
+        else:
+            shutil.rmtree(self.folder / GRAPH, ignore_errors=True)
+            self._store = DurableStore(self.folder / GRAPH, sparse=self.config.sparse)
+            engine = Engine(self.config, self._store)
+        self.snapshot_at = engine.sequence
+        for sequence, payload in read_log(self.folder / LOG, engine.sequence):
+            engine.apply(decode(payload), sequence)
+        for name, model in engine.models.items():  # a solve that was under way
+            if model.solving is not None:
+                done: Future[Any] = Future()
+                done.set_result(model.solving() if callable(model.solving) else model.solving)
+                self._solved.append((name, done))
+        self._oldest_label = time.monotonic() if len(engine.waiting) else None
+        count = engine.sequence - self.snapshot_at
+        self.recovered = {
+            "snapshot": self.snapshot_at,
+            "records": count,
+            "seconds": time.perf_counter() - begin,
+            "torn": None if self.log.torn is None else str(self.log.torn),
+            "unusable_snapshots": tried,
+        }
+        logger.info("recovered: snapshot %d, %d records after it", self.snapshot_at, count)
+        return engine
+
+    def _from_snapshot(self, path: Path) -> Engine:
+        facts = read_sealed(path / "snapshot.json")
+        if facts["sequence"] > self.log.sequence:
+            raise DamagedFileError(
+                path, f"it is of record {facts['sequence']}, but the log ends at {self.log.sequence}"
+            )
+        state = State.load(path / "state.safetensors")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # changes after the snapshot are in the log
+            self._store = DurableStore(self.folder / GRAPH, flushed=facts["graph"])
+        engine = Engine(self.config, self._store)
+        engine.load_state(state)
+        return engine
+
+
+class StateErrorAfterLog(ServiceError):
+    """A record is in the log, but could not be applied: the service stops, and a start tries again."""
+
+
+def _fail(outcome: "Future[Any]", error: BaseException) -> None:
+    if not outcome.done():
+        outcome.set_exception(error)
+
+
+def _unused(engine: Engine) -> Id:
+    """Return an id that no node has."""
+    if engine.store.id_kind == "text":
+        return f"a node that is not there {engine.sequence} {id(engine)}"
+    return (1 << 63) - 1
+
+
+def _snapshots(folder: Path) -> list[Path]:
+    found = folder / SNAPSHOTS
+    return sorted(path for path in found.glob("[0-9]*") if path.is_dir()) if found.is_dir() else []
