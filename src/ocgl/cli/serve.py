@@ -1,5 +1,6 @@
 """Commands of the live service: `serve`, `keys`, `play` and `replay`."""
 
+import contextlib
 import json
 import logging
 import sys
@@ -8,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ocgl.cli.common import DataRoot, StreamKind, app, console, say
+from ocgl.cli.common import DataRoot, StreamKind, app, console, say, terminated
 from ocgl.errors import ConfigError, MissingExtraError, ServiceError
 from ocgl.types import Json
 
@@ -65,7 +66,12 @@ def serve(
         uvicorn.Config(made, host=host, port=port, log_level="warning", access_log=False, timeout_keep_alive=30)
     )
     say(f"listening on http://{host}:{port}, with {len(keys)} keys")
-    server.run()
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn passes the signal on after an orderly end
+        server.run()
+    terminated.clear()
+    say("stopped; everything acknowledged is in the log")
+    if service.failure is not None:
+        raise ServiceError(service.failure)
 
 
 def _config(folder: Path, strategy: str | None, features: int | None, overrides: list[str], shadow: str, sparse: bool):  # type: ignore[no-untyped-def]

@@ -468,7 +468,7 @@ class Service:
                 self._solved.append((name, done))
         self._oldest_label = time.monotonic() if len(engine.waiting) else None
         count = engine.sequence - self.snapshot_at
-        self.recovered = {
+        self.recovered: Json = {
             "snapshot": self.snapshot_at,
             "records": count,
             "seconds": time.perf_counter() - begin,

@@ -1,0 +1,365 @@
+"""A real service over HTTP: it equals a run, loses nothing, takes nothing twice, forgets, and lets nobody in."""
+
+import json
+import random
+import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import numpy as np
+import pytest
+
+from ocgl import class_stream, errors, load_dataset
+from ocgl.experiments.config import configure
+from ocgl.experiments.experiment import Experiment
+from ocgl.serving.client import Client, RefusedError
+from ocgl.serving.keys import Keys
+from ocgl.serving.log import read_log, segments
+from ocgl.serving.play import events_of, play
+from ocgl.serving.replay import replayed, write_without
+from ocgl.serving.service import Service
+from ocgl.strategies import make_strategy
+from ocgl.testing import same
+from ocgl.types import Json
+from tests.serving.running import Running
+
+pytestmark = pytest.mark.slow
+RIDGE = ("--strategy", "ridge", "--features", "3")
+
+
+def node(id: Any, *neighbors: Any, x: tuple[float, ...] = (1.0, 0.0, 0.0)) -> Json:
+    return {"type": "node", "id": id, "x": list(x), "neighbors": list(neighbors)}
+
+
+def label(id: Any, what: Any) -> Json:
+    return {"type": "label", "id": id, "label": what}
+
+
+@pytest.mark.parametrize("name", ["ridge", "linear", "er"])
+def test_live_equals_offline(name: str, tmp_path: Path) -> None:
+    stream = class_stream(load_dataset("digits"), batch_size=20)
+    config = configure("digits", name, eval_every=10, overrides={"batch_size": 20})
+    offline = Experiment(config, stream, make_strategy(name))
+    result = offline.finish()
+    folder = tmp_path / "s"
+    with Running(folder, "--strategy", name, "--features", "64", "--set", "batch_size=20") as running:
+        evaluator = play(stream, running.client, every=10)
+        assert np.array_equal(100 * evaluator.matrix, np.array(result.matrix, float), equal_nan=True)
+        assert (evaluator.result()["AP"], evaluator.result()["AAP"]) == (result.AP, result.AAP)
+        assert running.stop() == 0
+    engine = replayed(folder)
+    assert same(engine.learners[name].state(), offline.learner.state())
+    assert engine.store.edges == offline.learner.store.edges and engine.batches == result.updates
+
+
+def load(client: Client, seed: int, stop: threading.Event, acknowledged: dict[str, int]) -> None:
+    """Send nodes and labels until told to stop; remember what was acknowledged."""
+    rng, number = random.Random(seed), 0
+    while not stop.is_set():
+        names = [f"{seed}-{number + i}" for i in range(rng.randrange(1, 12))]
+        number += len(names)
+        events = [node(name, *names[:i][-2:], x=(rng.random(), 1.0, rng.random())) for i, name in enumerate(names)]
+        events += [label(name, rng.choice("abc")) for name in names if rng.random() < 0.6]
+        try:
+            sequence = client.send(events, idempotency_key=f"key {seed} {number}")
+        except errors.ServiceError:
+            return
+        acknowledged |= dict.fromkeys(names, sequence)
+
+
+def kill_and_compare(folder: Path, times: int, seed: int) -> list[float]:
+    """Kill a service under load at random moments; return the seconds of each recovery."""
+    rng, seconds = random.Random(seed), []
+    acknowledged: dict[str, int] = {}
+    options = [*RIDGE, "--shadow", "linear", "--set", "snapshot_records=60", "--set", "batch_seconds=0.2"]
+    for turn in range(times):
+        with Running(folder, *(options if turn == 0 else [])) as running:
+            stop = threading.Event()
+            clients = [Client(running.url, retries=0) for _ in range(2)]
+            threads = [
+                threading.Thread(target=load, args=(client, 10 * turn + i, stop, acknowledged))
+                for i, client in enumerate(clients)
+            ]
+            for thread in threads:
+                thread.start()
+            time.sleep(0.1 + rng.random() * 0.8)
+            running.kill()
+            stop.set()
+            for thread in threads:
+                thread.join()
+        with Running(folder) as running:
+            status = running.client.status()
+            seconds.append(status["recovered"]["seconds"])
+            assert status["sequence"] >= max(acknowledged.values(), default=0)
+            time.sleep(0.3)  # late batches are learned
+            at, state = running.client.state_hash()
+            there = set(acknowledged)
+            for begin in range(0, len(there), 500):
+                running.client.ask(sorted(there)[begin : begin + 500])  # an unknown node would be refused
+            running.kill()
+        engine = replayed(folder, at)
+        assert engine.state_hash() == state
+        assert engine.store.arrived == len(engine.store) >= len(acknowledged)
+    return seconds
+
+
+def test_kills_under_load_lose_nothing(tmp_path: Path) -> None:
+    assert len(kill_and_compare(tmp_path / "s", 3, 1)) == 3
+
+
+def fed(folder: Path, *options: str, count: int = 40) -> None:
+    """Make a service that has seen some nodes and labels, and has two snapshots."""
+    with Running(folder, *(options or RIDGE), "--set", "batch_size=4", "--set", "batch_seconds=0") as running:
+        for i in range(count):
+            events = [node(f"n{i}", *([f"n{i - 1}"] if i else []), x=(i % 2, 1 - i % 2, 0.5))]
+            running.client.send([*events, label(f"n{i}", "odd" if i % 2 else "even")])
+            if i in (15, 30):
+                running.client.snapshot()
+        running.kill()
+
+
+def test_a_damaged_snapshot_falls_back_and_a_damaged_record_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    fed(folder)
+    state = replayed(folder).state_hash()
+
+    def recovered() -> Service:
+        service = Service(folder)
+        service._solver.shutdown()
+        service._close()
+        return service
+
+    first, second = sorted((folder / "snapshots").iterdir())
+    whole = recovered()
+    assert whole.engine.state_hash() == state and whole.recovered["snapshot"] == int(second.name)
+    for damaged, left in ((second, int(first.name)), (first, 0)):
+        path = damaged / "state.safetensors"
+        path.write_bytes(path.read_bytes()[:-9])
+        service = recovered()
+        assert service.recovered["snapshot"] == left and service.engine.state_hash() == state
+        assert any("state.safetensors" in text for text in service.recovered["unusable_snapshots"])
+    (log,) = segments(folder / "log")
+    content = log.read_bytes()
+    log.write_bytes(content + b"torn")
+    assert str(log) in recovered().recovered["torn"]
+    log.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+    with pytest.raises(errors.DamagedFileError, match=rf"{log.name}.*byte"):
+        recovered()
+    shutil.rmtree(folder / "snapshots")
+
+
+def records_in(folder: Path) -> list[Json]:
+    """Return the requests and batches of a log as plain values; when weights were solved for is left out."""
+    found = [msgspec.msgpack.decode(payload) for _, payload in read_log(folder / "log")]
+    return [record for record in found if record["kind"] in ("events", "batch")]
+
+
+def naively_stripped(records: list[Json], ids: set[str]) -> list[Json]:
+    """Strip ids from records, written without the code under test."""
+    found = []
+    for record in records:
+        if record["kind"] == "batch":
+            record = record | {"ids": [id for id in record["ids"] if id not in ids]}
+            found += [record] if record["ids"] else []
+            continue
+        events = []
+        for event in record["events"]:
+            if ids & {event.get("id"), event.get("source"), event.get("target")}:
+                continue
+            if "neighbors" in event:
+                event = event | {"neighbors": [other for other in event["neighbors"] if other not in ids]}
+            events.append(event)
+        found += [record | {"events": events}] if events else []
+    return found
+
+
+def test_forgetting_equals_never_having_seen(tmp_path: Path) -> None:
+    for name in ("ridge", "linear", "er"):
+        folder, without = (tmp_path / f"{name}-{what}" for what in ("s", "without"))
+        fed(folder, "--strategy", name, "--features", "3")
+        write_without(folder, {"n7", "n8"}, without)
+        assert records_in(without) == naively_stripped(records_in(folder), {"n7", "n8"})
+        stripped = replayed(without)
+        assert "n7" not in stripped.store.ids.tolist() and len(stripped.store) == 38
+        assert b"n7" not in b"".join(path.read_bytes() for path in segments(without / "log"))
+        service = Service(without)
+        assert service.engine.state_hash() == stripped.state_hash()
+        service._solver.shutdown()
+        service._close()
+
+
+def test_exactly_once(tmp_path: Path) -> None:
+    with Running(tmp_path / "s", *RIDGE) as running:
+        client = running.client
+        requests = [([node(f"n{i}"), label(f"n{i}", i % 2)], f"key {i}") for i in range(30)]
+        repeated = requests * 4
+        random.Random(0).shuffle(repeated)
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda one: (one[1], Client(running.url).send(*one)), repeated))
+        assert len({tuple(pair) for pair in found}) == 30
+        assert client.status()["nodes"] == 30
+        with pytest.raises(RefusedError, match="was used for another request"):
+            client.send([node("other")], "key 3")
+        running.kill()
+    with Running(tmp_path / "s") as running:
+        assert running.client.send(*requests[3]) == dict(found)["key 3"]
+        assert running.client.status()["nodes"] == 30
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "unknown neighbour": ([node("b", "zz")], "'zz' is not there"),
+    "there already": ([node("a")], "is there already"),
+    "twice in one request": ([node("b"), node("b")], "is there already"),
+    "self loop": ([node("b", "b")], "edge to itself"),
+    "another kind of id": ([node(3)], "ids of this service are text"),
+    "too few features": ([node("b", x=(1.0,))], "x must have 3 features"),
+    "label of nobody": ([label("zz", "x")], "'zz' is not there"),
+    "numbers beside names": ([label("a", 3)], "labels of this service are text"),
+    "no such edge": ([{"type": "remove_edge", "source": "a", "target": "c"}], "there is no edge"),
+    "learn in the middle": ([{"type": "learn"}, node("b")], "must be the last"),
+    "unknown type": ([{"type": "explode"}], "explode"),
+    "unknown field": ([node("b") | {"y": 1}], "y"),
+    "no events": ([], "at least one event"),
+    "candidates": ([label("a", "x") | {"candidates": ["x"]}], "candidates are not supported"),
+    "too large for 32 bits": ([node("b", x=(1e39, 0.0, 0.0))], "too large"),
+}
+
+
+def test_wrong_requests_change_nothing(tmp_path: Path) -> None:
+    with Running(tmp_path / "s", *RIDGE) as running:
+        client = running.client
+        client.send([node("a"), node("c"), label("a", "x")])
+        before = client.state_hash()
+        for case, (events, text) in WRONG.items():
+            good = [node("fresh")] if events else []
+            with pytest.raises(RefusedError) as refused:
+                client.send([*good, *events] if case != "learn in the middle" else events)
+            assert refused.value.status == 422 and text in str(refused.value), case
+        lines = b'{"type":"node","id":"d","x":[1,2,3]}\n{"type":"node","id":"e","x":[1,2]}\n'
+        answer = httpx.post(running.url + "/v1/events", content=lines, headers={"content-type": "application/x-ndjson"})
+        assert answer.status_code == 422 and answer.json()["line"] == 2
+        assert answer.headers["content-type"] == "application/problem+json"
+        for body in (b"", b"[", b"[" * 100_000, b"null", b"\xff", b'[{"type":"node","id":"q","x":[NaN,1,1]}]'):
+            answer = httpx.post(running.url + "/v1/events", content=body, headers={"content-type": "application/json"})
+            assert answer.status_code == 422, body[:20]
+        assert client.state_hash() == before
+        with pytest.raises(RefusedError, match="zz"):
+            client.predict(["zz"])
+        with pytest.raises(RefusedError, match="give either ids or node"):
+            client._call("POST", "/v1/predict", json={})
+
+
+def test_all_kinds_of_events(tmp_path: Path) -> None:
+    with Running(tmp_path / "s", *RIDGE, "--set", "batch_size=2") as running:
+        client = running.client
+        client.send([node("a"), node("b", "a", x=(0, 1, 0)), node("c")])
+        client.send([{"type": "edge", "source": "c", "target": "a"}, {"type": "update", "id": "c", "x": [0, 0, 1]}])
+        client.send([{"type": "remove_edge", "source": "b", "target": "a"}])
+        sparse = {"type": "node", "id": "d", "x": {"index": [1], "value": [2.0]}, "neighbors": ["c"]}
+        sequence = client.send([sparse, label("a", "x"), label("b", "y"), {"type": "learn"}])
+        answer = client.ask(["a", "b", "a"], sequence, scores=True)
+        assert [one["label"] for one in answer["predictions"]] == ["x", "y", "x"]
+        assert answer["weights_sequence"] >= sequence and answer["cost"]["nodes"] <= answer["bound"]["nodes"]
+        assert set(answer["predictions"][0]["scores"]) == {"x", "y"}
+        assert client.ask_new([1.0, 0.0, 0.0], ["a"])["predictions"] == [{"label": "x"}]
+        assert client.node("c")["degree"] == 2 and client.node("a")["label"] == "x"
+        client.send([{"type": "remove", "id": "c"}])
+        with pytest.raises(RefusedError) as gone:
+            client.node("c")
+        assert gone.value.status == 404
+        metrics = httpx.get(running.url + "/metrics").text
+        assert "ocgl_nodes 3" in metrics and 'ocgl_scored_answers{strategy="ridge"} 2' in metrics
+        schema = httpx.get(running.url + "/openapi.json").json()
+        assert {"/v1/events", "/v1/predict", "/v1/status"} <= set(schema["paths"])
+        assert running.stop() == 0
+
+
+def test_shadows_are_scored_and_promoted(tmp_path: Path) -> None:
+    stream = class_stream(load_dataset("digits"), batch_size=50)
+    with Running(tmp_path / "s", "--strategy", "linear", "--features", "64", "--shadow", "slda") as running:
+        play(stream, running.client, score=False)
+        status = running.client.status()
+        assert status["accuracy"]["slda"]["scored"] == status["accuracy"]["linear"]["scored"] > 900
+        assert status["accuracy"]["slda"]["accuracy"] > 0.7 and status["strategy"] == "linear"
+        running.client.promote("slda")
+        assert running.client.status()["strategy"] == "slda"
+        with pytest.raises(RefusedError, match="no strategy of this service"):
+            running.client.promote("er")
+        running.kill()
+    with Running(tmp_path / "s") as running:
+        assert running.client.status()["strategy"] == "slda"
+
+
+def test_nobody_gets_in(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    folder.mkdir()
+    keys = Keys(folder)
+    made = {scope: keys.add(scope, [scope]) for scope in ("ingest", "predict", "admin")}
+    assert not any(key in (folder / "keys.json").read_text() for key in made.values())
+    with Running(folder, *RIDGE, key=made["admin"]) as running:
+        events, question = [node("a")], {"ids": ["a"]}
+        wanted = {
+            ("ingest", "/v1/events"): 200, ("predict", "/v1/events"): 403, ("ingest", "/v1/predict"): 403,
+            ("predict", "/v1/predict"): 200, ("predict", "/v1/admin/snapshot"): 403,
+            ("admin", "/v1/admin/snapshot"): 200,
+        }  # fmt: skip
+        for (scope, path), status in wanted.items():
+            body: Any = events if path == "/v1/events" else question
+            answer = httpx.post(running.url + path, json=body, headers={"x-api-key": made[scope]})
+            assert answer.status_code == status, (scope, path, answer.text)
+        for headers in ({}, {"x-api-key": "wrong"}, {"authorization": "Basic abc"}, {"authorization": "Bearer x"}):
+            for path in ("/v1/status", "/", "/metrics", "/docs", "/openapi.json"):
+                assert httpx.get(running.url + path, headers=headers).status_code == 401, path
+        assert httpx.get(running.url + "/healthz").text == "ok"
+        keys.remove("predict")
+        assert httpx.get(running.url + "/v1/status", headers={"x-api-key": made["predict"]}).status_code == 401
+    bare = tmp_path / "bare"
+    with pytest.raises(errors.ServiceError), Running(bare, *RIDGE, "--host", "0.0.0.0", wait=False) as running:
+        running.process.wait(60)
+        assert "loopback address only" in running.said
+        raise errors.ServiceError
+
+
+def test_requests_are_bounded(tmp_path: Path) -> None:
+    with Running(tmp_path / "s", *RIDGE, "--set", "most_bytes=20000", "--set", "most_events=50") as running:
+
+        def post(**options: Any) -> int:
+            return httpx.post(running.url + "/v1/events", **options).status_code
+
+        assert post(json=[node(f"n{i}") for i in range(51)]) == 422
+        assert post(content=b"x" * 30_000, headers={"content-type": "application/json"}) == 413
+        assert post(content=(b"x" * 1000 for _ in range(50)), headers={"content-type": "application/json"}) == 413
+        assert post(content=b"[]", headers={"content-type": "text/plain"}) == 415
+        assert httpx.get(running.url + "/v1/status", headers={"host": "evil.example"}).status_code == 421
+        assert post(json=[node("a")], headers={"idempotency-key": "x" * 300}) == 400
+        assert running.client.status()["nodes"] == 0
+
+
+def test_a_burst_is_refused_and_nothing_is_lost(tmp_path: Path) -> None:
+    with Running(tmp_path / "s", *RIDGE, "--set", "queue=2") as running:
+
+        def send(i: int) -> int:
+            body = json.dumps([node(f"{i}-{j}") for j in range(200)])
+            headers = {"content-type": "application/json"}
+            return httpx.post(running.url + "/v1/events", content=body, headers=headers, timeout=30).status_code
+
+        with ThreadPoolExecutor(24) as pool:
+            codes = list(pool.map(send, range(96)))
+        assert set(codes) <= {200, 429} and codes.count(200) > 0
+        assert running.client.status()["nodes"] == 200 * codes.count(200)
+
+
+def test_play_sends_changes_too(tmp_path: Path) -> None:
+    stream = class_stream(load_dataset("sbm:nodes=200,edges=700,classes=4,width=3,churn=0.3"))
+    offline = Experiment(configure("x.npz", "slda", eval_every=5), stream, make_strategy("slda"))
+    result = offline.finish()
+    with Running(tmp_path / "s", "--strategy", "slda", "--features", "3") as running:
+        evaluator = play(stream, running.client, every=5)
+        assert evaluator.result()["AP"] == result.AP and running.client.status()["edges"] == offline.learner.store.edges
+    kinds = {event["type"] for step in stream for event in events_of(step)}
+    assert kinds == {"node", "edge", "update", "remove_edge", "remove", "label", "learn"}
