@@ -12,7 +12,7 @@ export OCGL_DATA := $(abspath ../shared/datasets)
 endif
 endif
 
-.PHONY: setup run test quick lint fuzz dist bench reproduce figures clean
+.PHONY: setup run test quick lint fuzz dist bench reproduce figures serve clean
 
 setup: $(VENV)/.ready
 
@@ -58,6 +58,13 @@ bench: setup
 # The paper's Amazon Computer tables and claims; what is kept in results/ is not computed again (stop and continue at will).
 reproduce: setup
 	$(BIN)/python -m studies.reproduce
+
+# A live service on the embedded digits graph, which is played in by a client; the page is at http://127.0.0.1:8000
+serve: setup
+	rm -rf runs/live
+	$(BIN)/ocgl serve runs/live --strategy ridge --features 64 --shadow linear,slda --port 8000 & \
+	trap 'kill %1' EXIT INT TERM; $(BIN)/ocgl play digits http://127.0.0.1:8000 --rate 60 --no-score && \
+	echo "the stream is over; the service runs on at http://127.0.0.1:8000 until Ctrl-C" && wait
 
 # The picture of the setting in the README.
 figures: setup

@@ -313,7 +313,7 @@ def test_nobody_gets_in(tmp_path: Path) -> None:
             answer = httpx.post(running.url + path, json=body, headers={"x-api-key": made[scope]})
             assert answer.status_code == status, (scope, path, answer.text)
         for headers in ({}, {"x-api-key": "wrong"}, {"authorization": "Basic abc"}, {"authorization": "Bearer x"}):
-            for path in ("/v1/status", "/", "/metrics", "/docs", "/openapi.json"):
+            for path in ("/v1/status", "/v1/stream", "/metrics", "/docs", "/openapi.json"):
                 assert httpx.get(running.url + path, headers=headers).status_code == 401, path
         assert httpx.get(running.url + "/healthz").text == "ok"
         keys.remove("predict")

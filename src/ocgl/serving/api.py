@@ -23,7 +23,10 @@ from ocgl.serving.service import Prediction, Service
 from ocgl.types import Json
 
 NDJSON = "application/x-ndjson"
-OPEN = ("/healthz", "/readyz")
+OPEN = ("/healthz", "/readyz", "/", "/static/uplot.js", "/static/uplot.css")
+"""Paths that need no key: the dashboard itself holds no data."""
+STATIC = {"uplot.js": "text/javascript", "uplot.css": "text/css"}
+POLICY = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 MOST_IDS = 10_000
 SLOWEST_BODY = 30.0
 """Seconds in which a body must have arrived."""
@@ -44,6 +47,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scores: bool = False
     min_sequence: int = 0
     candidates: list[Any] | None = None
+    neighborhood: bool = False
 
 
 class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -130,7 +134,13 @@ def make_app(service: Service, keys: Keys, hosts: tuple[str, ...] | None = None)
         else:
             ids = question.ids or []
             found = await _wait(lambda: service.ask(ids, question.min_sequence))
-        return Response(_answer(found, question), media_type="application/json")
+        around = None
+        if question.neighborhood and question.ids is not None:
+            if len(question.ids) != 1:
+                raise ProblemError(422, "Wrong question", "a neighbourhood is shown of one node at a time")
+            asked = question.ids[0]
+            around = await _wait(lambda: service.look(lambda engine: engine.neighborhood(asked)))
+        return Response(_answer(found, question, around), media_type="application/json")
 
     @app.get("/v1/nodes/{id:path}")
     async def node(id: str, text: bool = True) -> JSONResponse:
@@ -147,8 +157,10 @@ def make_app(service: Service, keys: Keys, hosts: tuple[str, ...] | None = None)
         """Send the status every second as server-sent events."""
 
         async def send() -> AsyncIterator[str]:
+            past: Json = {"history": list(service.history)}
             while service.ready:
-                yield f"data: {json.dumps(await _status(service))}\n\n"
+                yield f"data: {json.dumps(await _status(service) | past)}\n\n"
+                past = {}
                 await asyncio.sleep(1)
 
         return StreamingResponse(send(), media_type="text/event-stream", headers={"cache-control": "no-store"})
@@ -188,9 +200,17 @@ def make_app(service: Service, keys: Keys, hosts: tuple[str, ...] | None = None)
         """Tell figures in the format of Prometheus."""
         return _prometheus(await _status(service))
 
-    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    async def dashboard() -> str:
-        return files("ocgl.serving").joinpath("templates", "dashboard.html").read_text()
+    @app.get("/", include_in_schema=False)
+    async def dashboard() -> HTMLResponse:
+        page = files("ocgl.serving").joinpath("templates", "dashboard.html").read_text()
+        return HTMLResponse(page, headers={"content-security-policy": POLICY, "x-frame-options": "DENY"})
+
+    @app.get("/static/{name}", include_in_schema=False)
+    async def static(name: str) -> Response:
+        if name not in STATIC:
+            raise ProblemError(404, "Not found", "there is no such file")
+        content = files("ocgl.serving").joinpath("static", name).read_bytes()
+        return Response(content, media_type=STATIC[name], headers={"cache-control": "max-age=86400"})
 
     def openapi() -> Json:
         if app.openapi_schema is None:
@@ -296,7 +316,7 @@ async def _wait(begin: "Callable[[], Future[Any]]") -> Any:
         raise ProblemError(status, type(error).__name__, str(error)) from error
 
 
-def _answer(found: Prediction, question: Question) -> bytes:
+def _answer(found: Prediction, question: Question, around: Json | None) -> bytes:
     ids: list[Any] = list(question.ids) if question.ids is not None else [None]
     predictions: list[Json] = [{"id": id, "label": _plain(label)} for id, label in zip(ids, found.labels, strict=True)]
     if question.scores:
@@ -315,6 +335,7 @@ def _answer(found: Prediction, question: Question) -> bytes:
             "cost": _cost(found.cost),
             "bound": None if found.bound is None else _cost(found.bound),
         }
+        | ({} if around is None else {"neighborhood": around})
     )
 
 
@@ -324,6 +345,10 @@ def _plain(label: Any) -> Any:
 
 def _cost(cost: Any) -> Json:
     return {"nodes": cost.nodes, "edges": cost.edges, "bytes": cost.bytes}
+
+
+def _bound(bound: Any) -> Json | None:
+    return None if bound is None else _cost(bound)
 
 
 def _node(engine: Any, id: str) -> Json:
@@ -366,6 +391,8 @@ async def _status(service: Service) -> Json:
             "classes": [str(name) for name in engine.classes.named(model.labels).tolist()],
             "waiting_labels": len(engine.waiting),
             "batches": engine.batches,
+            "events": engine.events,
+            "update": None if engine.cost is None else {"cost": _cost(engine.cost[0]), "bound": _bound(engine.cost[1])},
             "failed_batches": sum(engine.failed.values()),
             "accuracy": {name: scores.summary(names) for name, scores in engine.scores.items()},
             "store_bytes": store.nbytes,

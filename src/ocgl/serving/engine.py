@@ -10,7 +10,7 @@ import numpy as np
 
 from ocgl.checked import canonical_json
 from ocgl.errors import ConfigError, OcglError, StateError
-from ocgl.graph import GraphStore, Labels, Neighborhood, NeighborSampling, from_arrays
+from ocgl.graph import Cost, GraphStore, Labels, Neighborhood, NeighborSampling, from_arrays
 from ocgl.graph.features import dense
 from ocgl.graph.ids import as_objects
 from ocgl.graph.neighborhood import weigh
@@ -97,6 +97,8 @@ class Engine:
         self.offsets: dict[str, int] = {}
         self.batches = 0
         self.failed: dict[str, int] = {}
+        self.events = 0
+        self.cost: tuple[Cost, Cost | None] | None = None  # of the last update, with its bound
 
     # Checking
 
@@ -154,6 +156,7 @@ class Engine:
             pending.append(event)
         if pending:
             self._take_alike(pending, sequence)
+        self.events += len(record.events)
         if record.key is not None:
             key, _, digest = record.key.rpartition("#")
             self.accepted[key] = Accepted(len(record.events), sequence, digest)
@@ -223,7 +226,9 @@ class Engine:
         batch = Labels(ids, np.array(list(labels.values()), np.int64))
         for name, learner in self.learners.items():
             try:
-                learner.learn(batch)
+                learned = learner.learn(batch)
+                if name == self.main and learned is not None:
+                    self.cost = learned.cost, _update_bound(learner, len(labels))
             except OcglError:  # the same in a replay: sums that overflow, say
                 self.failed[name] = self.failed.get(name, 0) + 1
             self.models[name].learned_at = sequence
@@ -268,6 +273,18 @@ class Engine:
         bound = sampling.bound(1, 4 * self.config.features + 8) if sampling.bounded else None
         return self.classes.named(best), scores, self.classes.named(labels), neighborhood.cost, bound
 
+    def neighborhood(self, id: Id) -> Json:
+        """Return the sampled neighbourhood that an answer about a node rests on, to be drawn."""
+        learner = self.learners[self.main]
+        found = self.store.sample(_ids([id]), learner.query_sampling, learner.query_key)
+        hops = np.searchsorted(np.array(found.sizes), np.arange(len(found.nodes)), side="right")
+        known = [self.known.get(position) for position in found.nodes.tolist()]
+        names = [None if number is None else self.classes.named(np.array([number])).tolist()[0] for number in known]
+        ids = self.store.ids_at(found.nodes).tolist()
+        nodes = [{"id": i, "hop": h, "label": n} for i, h, n in zip(ids, hops.tolist(), names, strict=True)]
+        rows = np.repeat(np.arange(len(found.indptr) - 1), np.diff(found.indptr))
+        return {"nodes": nodes, "edges": np.stack([rows, found.indices]).T.tolist()}
+
     @property
     def weights_sequence(self) -> int:
         """Record up to which the answering weights know."""
@@ -286,6 +303,7 @@ class Engine:
             "accepted": [[key, one.accepted, one.sequence, one.digest] for key, one in self.accepted.items()],
             "offsets": self.offsets,
             "batches": self.batches,
+            "events": self.events,
             "failed": self.failed,
             "learned_at": {name: model.learned_at for name, model in self.models.items()},
             "published": [name for name, model in self.models.items() if model.published is not None],
@@ -307,6 +325,7 @@ class Engine:
         """Take a saved state; the graph must be that of the same record."""
         facts = state.facts
         self.sequence, self.main, self.batches = facts["sequence"], facts["main"], facts["batches"]
+        self.events = facts["events"]
         self.classes.load(facts["classes"])
         self.accepted = {key: Accepted(count, at, digest) for key, count, at, digest in facts["accepted"]}
         self.offsets, self.failed = dict(facts["offsets"]), dict(facts["failed"])
@@ -329,6 +348,11 @@ class Engine:
         for part in graph_bytes(self.store):
             digest.update(part)
         return digest.hexdigest()
+
+
+def _update_bound(learner: Learner, nodes: int) -> Cost | None:
+    strategy = learner.strategy
+    return strategy.update_bound(nodes, learner.store.features.row_bound) if strategy.sampling.bounded else None
 
 
 def graph_bytes(store: GraphStore) -> Iterable[bytes]:

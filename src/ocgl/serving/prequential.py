@@ -24,6 +24,7 @@ class Prequential:
     def __init__(self, window: int) -> None:
         self._answers = Growable(np.int32)
         self._window: deque[bool] = deque(maxlen=window)
+        self._window_right = 0
         self.right, self.scored = 0, 0
         self.by_class: dict[int, list[int]] = {}
         self.by_delay = [[0, 0] for _ in DELAYS]
@@ -52,6 +53,7 @@ class Prequential:
             right = answer == label
             self.scored += 1
             self.right += right
+            self._window_right += right - (self._window[0] if len(self._window) == self._window.maxlen else 0)
             self._window.append(right)
             counts = self.by_class.setdefault(label, [0, 0])
             counts[0] += right
@@ -72,7 +74,7 @@ class Prequential:
     @property
     def recent(self) -> float | None:
         """Accuracy over the last scored answers."""
-        return sum(self._window) / len(self._window) if self._window else None
+        return self._window_right / len(self._window) if self._window else None
 
     def summary(self, names: dict[int, object]) -> Json:
         """Return the figures; classes under the names that the user knows."""
@@ -111,6 +113,7 @@ class Prequential:
         self.outcomes = bytearray(np.unpackbits(arrays["outcomes"], count=self.scored).tobytes())
         self._window.clear()
         self._window.extend(bool(value) for value in arrays["window"].tolist())
+        self._window_right = sum(self._window)
         self.by_delay = arrays["by_delay"].tolist()
         self.by_class = dict(zip(arrays["classes"].tolist(), arrays["by_class"].tolist(), strict=True))
         self.drifts = arrays["drifts"].tolist()

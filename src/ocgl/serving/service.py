@@ -114,7 +114,7 @@ class Service:
         self._solver = ThreadPoolExecutor(1, thread_name_prefix="solve")
         self._solved: deque[tuple[str, Any]] = deque()
         self.timings: dict[str, deque[float]] = {name: deque(maxlen=1000) for name in ("ingest", "learn", "answer")}
-        self.listeners: list[Callable[[Json], None]] = []
+        self.history: deque[Json] = deque(maxlen=900)
         self.snapshot_at = 0
         self.log = Log(folder / LOG)
         if self.log.torn is not None:
@@ -408,6 +408,7 @@ class Service:
         while not (self._stop.is_set() and not self._threads[0].is_alive() and not self._unsynced):
             self._commit.wait(0.2)
             self._commit.clear()
+            self._remember()
             group = []
             while self._unsynced:
                 group.append(self._unsynced.popleft())
@@ -421,6 +422,14 @@ class Service:
             for _, outcome, answer in group:
                 if not outcome.done():
                     outcome.set_result(answer)
+
+    def _remember(self) -> None:
+        """Note the figures of the dashboard's curves once a second."""
+        now = time.time()
+        if not self.history or now - self.history[-1]["at"] >= 1:
+            engine = self.engine
+            recent = {name: scores.recent for name, scores in engine.scores.items()}
+            self.history.append({"at": now, "events": engine.events, "recent": recent})
 
     def take_snapshot(self) -> int:
         """Write the state beside the graph, so that a start need not read the whole log. Only the writer calls it."""
