@@ -76,6 +76,39 @@ import ocgl
 result = ocgl.evaluate(ocgl.strategies.find("linear")(), ocgl.Stream.load("s.npz"))
 print(result.AAP, result.matrix)
 """
+KEEP = """
+import numpy as np
+import ocgl
+
+def fill(target):
+    rng = np.random.default_rng({seed})
+    for number in range(6):
+        new = [f"n{{number}}-{{i}}" for i in range(8)]
+        edges = [new[:1] * 2, [f"n{{number - 1}}-{{i}}" for i in range(2)]] if number else ((), ())
+        target.add(new, rng.normal(size=(8, 4)), edges)
+    target.remove(["n1-3"])
+
+with ocgl.GraphStore.open("g") as store:
+    fill(store)
+learner = ocgl.Learner("slda")
+fill(learner)
+learner.learn([f"n2-{{i}}" for i in range(8)], ["a", "b"] * 4)
+learner.save("l")
+"""
+OPEN_STORE = """
+import ocgl
+
+with ocgl.GraphStore.open("g") as store:
+    found = store.sample(store.ids[:20], ocgl.NeighborSampling(2, 3), 7)
+    print(store.ids.tolist(), store.edges, found.nodes.tolist(), found.aggregated.tolist())
+"""
+LOAD_LEARNER = """
+import ocgl
+
+learner = ocgl.Learner.load("l")
+ids = learner.store.ids
+print(learner.state().checksum(), ids.tolist(), learner.answer(ids).scores.tolist(), learner.classes.tolist())
+"""
 SAY_ERRORS = """
 from ocgl.errors import OcglError
 import sys
@@ -99,8 +132,22 @@ def scenes(folder: Path) -> None:
             ended = ocgl.python(code, cwd, **more)
             assert ended.code == 0, (code, ended)
 
-        for name in ("loose", "packed", "unfinished", "own", "finished", "cached", "graph", "stream", "raw", "other"):
+        for name in (
+            "loose",
+            "packed",
+            "unfinished",
+            "own",
+            "finished",
+            "cached",
+            "graph",
+            "stream",
+            "raw",
+            "kept",
+            "other",
+        ):
             (folder / name).mkdir()
+        for where, seed in ((folder / "kept", 0), (folder / "other", 1)):
+            python(KEEP.format(seed=seed), cwd=where)
         other = folder / "other"
         for where, data in ((folder / "loose", GRAPH), (other, OTHER)):
             run(*BENCH, data, "--out", "b", cwd=where)
@@ -202,6 +249,8 @@ DATASETS = Command("datasets", ("datasets", "--data-root", "data"), _printed)
 RAW = Command("run", ("run", "--dataset", "amazon-computer", "--data-root", "data", "--strategy", "linear"), _printed)
 MODEL = Command("load a state", _python(LOAD_MODEL), _printed)
 STREAM = Command("load a stream", _python(PLAY_STREAM), _printed)
+STORE = Command("open a store", _python(OPEN_STORE), _printed)
+LEARNER = Command("load a learner", _python(LOAD_LEARNER), _printed)
 READERS = (RESULTS, REPORT, VERIFY, SWEEP)
 
 
@@ -254,6 +303,11 @@ KINDS = (
     Kind("graph of a user", "graph", "g.npz", (OWN, OWN_EXPANSION)),
     Kind("graph of a run that goes on", "own", "g.npz", (RESUME,), "other/g.npz"),
     Kind("stream", "stream", "s.npz", (STREAM,)),
+    Kind("description of a store", "kept", "g/store.json", (STORE,), "other/g/store.json"),
+    Kind("journal of a store", "kept", "g/journal-1", (STORE,), "other/g/journal-1"),
+    Kind("description of a learner", "kept", "l/learner.json", (LEARNER,), "other/l/learner.json"),
+    Kind("state of a learner", "kept", "l/save-1/state.safetensors", (LEARNER,), "other/l/save-1/state.safetensors"),
+    Kind("graph of a learner", "kept", "l/save-1/graph/*", (LEARNER,), "other/l/save-1/graph/*"),
     Kind("raw file of a dataset", "raw", "data/*/raw/*.npz", (RAW, DATASETS), "other/g.npz"),
 )
 

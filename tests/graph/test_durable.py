@@ -105,9 +105,9 @@ def test_records_of_another_graph_are_refused(tmp_path: Path) -> None:
     for number, (kind, arrays, x) in enumerate(wrong):
         folder = tmp_path / str(number)
         folder.mkdir()
-        journal = Journal(folder / "journal-1")
+        journal = Journal(folder / "journal-1", identity="x")
         journal.add(KINDS.index(kind), _encoded(arrays, x))
-        config = StoreConfig(bytes=journal.end, records=1, nodes=None, edges=None)
+        config = StoreConfig(identity="x", bytes=journal.end, records=1, nodes=None, edges=None)
         write_json(folder / CONFIG, sealed(config.model_dump(mode="json")))
         journal.close()
         with pytest.raises(errors.DamagedFileError, match=r"journal-1.*the record at byte 0"):

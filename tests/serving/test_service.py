@@ -2,7 +2,6 @@
 
 import json
 import random
-import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -150,7 +149,9 @@ def test_a_damaged_snapshot_falls_back_and_a_damaged_record_is_named(tmp_path: P
     log.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
     with pytest.raises(errors.DamagedFileError, match=rf"{log.name}.*byte"):
         recovered()
-    shutil.rmtree(folder / "snapshots")
+    log.write_bytes(content[: len(content) // 4])
+    with pytest.raises(errors.DamagedFileError, match="acknowledged records are missing"):
+        recovered()
 
 
 def records_in(folder: Path) -> list[Json]:

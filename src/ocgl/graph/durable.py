@@ -6,6 +6,7 @@ read from are rebuilt from the journal when the store is opened, so nothing in t
 
 import contextlib
 import os
+import secrets
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from ocgl.checked import read_sealed, sealed
 from ocgl.errors import DamagedFileError, FileWarning, GraphError, OcglError, StoreFolderError, WriteError
@@ -37,6 +38,7 @@ class StoreConfig(BaseModel):
 
     Args:
         schema_version: version of the folder's format.
+        identity: random name of the store, which its records are bound to.
         journal: file name of the journal.
         sparse: whether features are sparse; None while no node has come.
         bytes: how many bytes of the journal were flushed.
@@ -48,6 +50,7 @@ class StoreConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     schema_version: NonNegativeInt = 1
+    identity: str = Field(default_factory=lambda: secrets.token_hex(8))
     journal: str = "journal-1"
     sparse: bool | None = None
     bytes: NonNegativeInt = 0
@@ -112,7 +115,7 @@ class DurableStore(GraphStore):
             self.home = folder
             self._config = config
             self.recovery = self._recover()
-            self._journal = Journal(self.path, config.bytes, config.records)
+            self._journal = Journal(self.path, config.bytes, config.records, config.identity)
             if not (folder / CONFIG).exists() or flushed is not None:
                 self.flush()
         except BaseException:
@@ -127,7 +130,7 @@ class DurableStore(GraphStore):
     @property
     def mark(self) -> Json:
         """The last flush, as `flushed` takes it."""
-        return {"journal": self._config.journal, "bytes": self._config.bytes, "records": self._config.records}
+        return self._config.model_dump(include={"identity", "journal", "bytes", "records"})
 
     def flush(self) -> None:
         """Make all changes so far durable."""
@@ -159,7 +162,7 @@ class DurableStore(GraphStore):
             raise StoreFolderError(f"{text}; save the learner to a new folder, which writes a short one")
         with self._lock:
             old, number = self._open_journal(), int(self._config.journal.rpartition("-")[2]) + 1
-            fresh = Journal(self.home / f"journal-{number}")
+            fresh = Journal(self.home / f"journal-{number}", identity=self._config.identity)
             try:
                 _dump(self, fresh)
             except BaseException:
@@ -226,7 +229,7 @@ class DurableStore(GraphStore):
 
     def _rest(self, path: Path) -> Recovery:
         config, dropped, end = self._config, Counter[str](), self._config.bytes
-        for record in read_tail(path, config.bytes, config.records):
+        for record in read_tail(path, config.bytes, config.records, config.identity):
             dropped[KINDS[record.kind] if record.kind < len(KINDS) else "unknown"] += 1
             end = record.end
         found = Recovery(config.records, dict(dropped), path.stat().st_size - end)
@@ -245,7 +248,7 @@ def load_store(folder: Path) -> GraphStore:
 
 def _redo_all(store: GraphStore, path: Path, config: StoreConfig) -> None:
     """Make the changes of a journal again."""
-    for record in read_records(path, config.bytes):
+    for record in read_records(path, config.bytes, config.identity):
         try:
             _redo(store, record, path)
         except DamagedFileError:
@@ -286,14 +289,15 @@ def _ids_of_present(store: GraphStore, positions: AnyArray) -> AnyArray:
 def write_store(store: GraphStore, folder: Path) -> None:
     """Write the graph of any store to a new folder, which `GraphStore.open` opens."""
     make_folder(folder)
-    journal = Journal(folder / StoreConfig().journal)
+    config = StoreConfig()
+    journal = Journal(folder / config.journal, identity=config.identity)
     try:
         with store.reading():
             _dump(store, journal)
             journal.sync()
             sparse = store.sparse if store.arrived == 0 else store.features.sparse
             facts = {"bytes": journal.end, "records": journal.sequence, "nodes": len(store), "edges": store.edges}
-            config = StoreConfig(sparse=sparse).model_copy(update=facts)
+            config = config.model_copy(update={"sparse": sparse} | facts)
             write_json(folder / CONFIG, sealed(config.model_dump(mode="json")))
     finally:
         journal.close()
@@ -394,7 +398,8 @@ def _earlier(folder: Path, config: StoreConfig, flushed: Json) -> StoreConfig:
     """Return the config as of an earlier flush of the same journal."""
     end, records = flushed.get("bytes"), flushed.get("records")
     sound = isinstance(end, int) and isinstance(records, int) and 0 <= end <= config.bytes
-    if flushed.get("journal") != config.journal or not sound:
+    same = all(flushed.get(name) == getattr(config, name) for name in ("identity", "journal"))
+    if not same or not sound:
         raise StoreFolderError(f"{folder / CONFIG} has no flush {flushed}: the journal was written anew since")
     if flushed["bytes"] == config.bytes:
         return config

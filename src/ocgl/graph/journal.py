@@ -55,10 +55,11 @@ class Journal:
         path: the file; it is created if needed.
         end: where the last record to keep ends; what follows is cut off.
         sequence: number of that record.
+        identity: name of what the journal belongs to; records of another one are not intact.
     """
 
-    def __init__(self, path: Path, end: int = 0, sequence: int = 0) -> None:
-        self.path = path
+    def __init__(self, path: Path, end: int = 0, sequence: int = 0, identity: str = "") -> None:
+        self.path, self._salt = path, salt_of(identity)
         self.end, self.sequence = end, sequence
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
         os.ftruncate(self._file, end)
@@ -68,7 +69,9 @@ class Journal:
         from safetensors.numpy import save
 
         payload = save(arrays)
-        head = _HEAD.pack(len(payload), kind, _VERSION, _checksum(kind, self.sequence + 1, payload), self.sequence + 1)
+        head = _HEAD.pack(
+            len(payload), kind, _VERSION, _checksum(kind, self.sequence + 1, payload, self._salt), self.sequence + 1
+        )
         try:
             _write_all(self._file, head + payload, self.end)
         except OSError as error:
@@ -88,7 +91,7 @@ class Journal:
             self._file = -1
 
 
-def read_records(path: Path, end: int) -> Iterator[Record]:
+def read_records(path: Path, end: int, identity: str = "") -> Iterator[Record]:
     """Return the records of a file up to byte `end`, all of which must be intact.
 
     A damaged one raises `DamagedFileError` with its offset.
@@ -99,18 +102,18 @@ def read_records(path: Path, end: int) -> Iterator[Record]:
             raise DamagedFileError(path, f"it has {size:,} bytes; {end:,} were flushed")
         at, sequence = 0, 0
         while at < end:
-            record = _read(file, at, end, sequence + 1)
+            record = _read(file, at, end, sequence + 1, salt_of(identity))
             if record is None:
                 raise DamagedFileError(path, f"the record at byte {at:,} is damaged")
             yield record
             at, sequence = record.end, record.sequence
 
 
-def read_tail(path: Path, begin: int, sequence: int) -> Iterator[Record]:
+def read_tail(path: Path, begin: int, sequence: int, identity: str = "") -> Iterator[Record]:
     """Return the whole records that follow byte `begin`, up to the first that is not."""
     with _opened(path) as file:
         size = os.fstat(file.fileno()).st_size
-        while (record := _read(file, begin, size, sequence + 1)) is not None:
+        while (record := _read(file, begin, size, sequence + 1, salt_of(identity))) is not None:
             yield record
             begin, sequence = record.end, record.sequence
 
@@ -127,7 +130,7 @@ def _opened(path: Path) -> IO[bytes]:
     return os.fdopen(descriptor, "rb")
 
 
-def _read(file: IO[bytes], at: int, end: int, sequence: int) -> Record | None:
+def _read(file: IO[bytes], at: int, end: int, sequence: int, salt: int) -> Record | None:
     """Return the record at an offset, None if it is not whole, or another than the next one."""
     file.seek(at)
     head = file.read(_HEAD.size)
@@ -138,13 +141,18 @@ def _read(file: IO[bytes], at: int, end: int, sequence: int) -> Record | None:
     if version != _VERSION or number != sequence or stop > end:
         return None
     payload = file.read(length)
-    if len(payload) < length or _checksum(kind, number, payload) != checksum:
+    if len(payload) < length or _checksum(kind, number, payload, salt) != checksum:
         return None
     return Record(kind, number, payload, at, stop)
 
 
-def _checksum(kind: int, sequence: int, payload: bytes) -> int:
-    return zlib.crc32(payload, zlib.crc32(struct.pack("<QHHQ", len(payload), kind, _VERSION, sequence)))
+def salt_of(identity: str) -> int:
+    """Return the number that all checksums of a journal begin with."""
+    return zlib.crc32(identity.encode())
+
+
+def _checksum(kind: int, sequence: int, payload: bytes, salt: int) -> int:
+    return zlib.crc32(payload, zlib.crc32(struct.pack("<QHHQ", len(payload), kind, _VERSION, sequence), salt))
 
 
 def _write_all(descriptor: int, data: bytes, at: int) -> None:

@@ -454,6 +454,10 @@ class Service:
         begin = time.perf_counter()
         remove_leftovers(self.folder / SNAPSHOTS)
         tried: list[str] = []
+        taken = [int(path.name) for path in _snapshots(self.folder)]
+        if taken and taken[-1] > self.log.sequence:
+            text = f"it ends with record {self.log.sequence}, but there is a snapshot of record {taken[-1]}"
+            raise DamagedFileError(self.folder / LOG, f"{text}: acknowledged records are missing")
         for path in reversed(_snapshots(self.folder)):
             try:
                 engine = self._from_snapshot(path)

@@ -38,6 +38,7 @@ class Saved(BaseModel):
         eval_fanout: fan-out of neighbourhoods for predictions.
         chunk: nodes per neighbourhood sample.
         batch_size: labels per batch.
+        state: checksum of the state.
         flushed: which flush of the store in `graph` the save belongs to; None if the save holds the graph itself.
     """
 
@@ -51,6 +52,7 @@ class Saved(BaseModel):
     eval_fanout: Fanout | Literal["same"]
     chunk: PositiveInt
     batch_size: PositiveInt | None
+    state: str
     flushed: Json | None
 
 
@@ -65,8 +67,9 @@ def save(learner: Learner, folder: Path) -> None:
             flushed = store.mark
         last = max((int(found[1]) for path in folder.iterdir() if (found := _SAVE.fullmatch(path.name))), default=0)
         new = folder / f"save-{last + 1}"
+        state = learner.state()
         with building(new, lambda _: True) as part:
-            learner.state().save(part / STATE)
+            state.save(part / STATE)
             if flushed is None:
                 write_store(store, part / GRAPH)
         facts = Saved(
@@ -77,6 +80,7 @@ def save(learner: Learner, folder: Path) -> None:
             eval_fanout=learner.eval_fanout,
             chunk=learner.chunk,
             batch_size=learner.batch_size,
+            state=state.checksum(),
             flushed=flushed,
         )
         write_json(folder / FACTS, sealed(facts.model_dump(mode="json")))
@@ -93,6 +97,8 @@ def load(folder: Path, strategy: Strategy | None, trust: bool, device: str) -> L
             strategy = _strategy_of(facts, trust)
         part = folder / facts.save
         state = State.load(part / STATE)
+        if state.checksum() != facts.state:
+            raise DamagedFileError(part / STATE, f"it is not the state that {FACTS} was written with")
         if facts.flushed is None:
             store: GraphStore = load_store(part / GRAPH)
         elif not (folder / GRAPH).is_dir():
