@@ -16,6 +16,7 @@ import pytest
 from ocgl import class_stream, errors, load_dataset
 from ocgl.experiments.config import configure
 from ocgl.experiments.experiment import Experiment
+from ocgl.serving.backup import backup
 from ocgl.serving.client import Client, RefusedError
 from ocgl.serving.config import ServiceConfig
 from ocgl.serving.events import parse
@@ -198,6 +199,28 @@ def test_forgetting_equals_never_having_seen(tmp_path: Path) -> None:
         assert service.engine.state_hash() == stripped.state_hash()
         service._solver.shutdown()
         service._close()
+
+
+def test_a_backup_under_load_is_the_service_of_a_moment(tmp_path: Path) -> None:
+    folder, copy = tmp_path / "s", tmp_path / "copy"
+    with Running(folder, *RIDGE, "--set", "batch_seconds=0.1") as running:
+        stop, acknowledged = threading.Event(), dict[str, int]()
+        thread = threading.Thread(target=load, args=(Client(running.url, retries=0), 1, stop, acknowledged))
+        thread.start()
+        time.sleep(0.5)
+        before = dict(acknowledged)
+        last = backup(folder, copy)
+        stop.set()
+        thread.join()
+        running.kill()
+    assert before and last >= max(before.values())
+    service = Service(copy)
+    assert service.engine.sequence == last and service.engine.state_hash() == replayed(folder, last).state_hash()
+    assert set(before) <= set(service.engine.store.ids.tolist())
+    service._solver.shutdown()
+    service._close()
+    with pytest.raises(errors.ConfigError, match="is not empty"):
+        backup(folder, copy)
 
 
 def test_exactly_once(tmp_path: Path) -> None:

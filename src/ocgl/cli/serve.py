@@ -1,4 +1,4 @@
-"""Commands of the live service: `serve`, `keys`, `play` and `replay`."""
+"""Commands of the live service: `serve`, `keys`, `play`, `backup` and `replay`."""
 
 import contextlib
 import json
@@ -42,6 +42,7 @@ def serve(
         str, typer.Option(help="Strategies of a new service that learn beside the main one, separated by commas.")
     ] = "",
     sparse: Annotated[bool, typer.Option(help="Store features of a new service as sparse rows.")] = False,
+    kafka: Annotated[str | None, typer.Option(help="Take events from a Kafka topic too: BROKERS/TOPIC.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; others than the loopback need keys.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any.", min=0, max=65535)] = 8000,
 ) -> None:
@@ -50,6 +51,7 @@ def serve(
     import uvicorn
 
     from ocgl.serving.api import make_app
+    from ocgl.serving.kafka import KafkaSource
     from ocgl.serving.keys import Keys
     from ocgl.serving.service import Service
 
@@ -61,7 +63,8 @@ def serve(
     service = Service(folder, config)
     say(f"recovered: {json.dumps(service.recovered)}")
     hosts = ("127.0.0.1", "localhost", "[::1]") if not len(keys) else None
-    made = make_app(service, keys, hosts)
+    source = None if kafka is None else KafkaSource(service, kafka)
+    made = make_app(service, keys, hosts, source)
     server = uvicorn.Server(
         uvicorn.Config(made, host=host, port=port, log_level="warning", access_log=False, timeout_keep_alive=30)
     )
@@ -180,6 +183,17 @@ def play(
             say(f"{name} {'-' if value is None else f'{value:.2f}'}")
     if json_file is not None:
         write_json(json_file, json.loads(json.dumps(found).replace("NaN", "null")))
+
+
+@app.command()
+def backup(
+    folder: Folder,
+    out: Annotated[Path, typer.Argument(help="New folder for the copy.")],
+) -> None:
+    """Copy a service while it runs; `ocgl serve` starts the copy."""
+    from ocgl.serving.backup import backup as copy
+
+    say(f"{out}: everything up to record {copy(folder, out)}")
 
 
 @app.command()

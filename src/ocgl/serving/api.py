@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -21,6 +21,9 @@ from ocgl.serving.events import Event, Id, Sparse, WrongEventError, parse
 from ocgl.serving.keys import Keys
 from ocgl.serving.service import Prediction, Service
 from ocgl.types import Json
+
+if TYPE_CHECKING:
+    from ocgl.serving.kafka import KafkaSource
 
 NDJSON = "application/x-ndjson"
 OPEN = ("/healthz", "/readyz", "/", "/static/uplot.js", "/static/uplot.css")
@@ -67,19 +70,26 @@ class ProblemError(Exception):
         super().__init__(detail)
 
 
-def make_app(service: Service, keys: Keys, hosts: tuple[str, ...] | None = None) -> FastAPI:
+def make_app(
+    service: Service, keys: Keys, hosts: tuple[str, ...] | None = None, source: "KafkaSource | None" = None
+) -> FastAPI:
     """Make the application of a service.
 
     Args:
         service: the service.
         keys: its API keys; without any, everybody who can connect may do everything.
         hosts: names that the `Host` header may have; any if None.
+        source: a Kafka topic to read from as well.
     """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.start()
+        if source is not None:
+            source.start()
         yield
+        if source is not None:
+            await asyncio.to_thread(source.stop)
         await asyncio.to_thread(service.stop)
 
     app = FastAPI(

@@ -174,6 +174,16 @@ class Service:
         self._enqueue(work)
         return work.outcome
 
+    def skip(self, source: tuple[str, int, int], why: str) -> "Future[Accepted]":
+        """Pass a message that cannot be taken, so that it is not met again after a start."""
+        logger.warning("%s/%d: the message before offset %d was left out: %s", *source, why)
+        work = Work(lambda: None)
+        work.act = lambda: self._acknowledge(
+            self._append(Request([], None, source)), work.outcome, Accepted(0, self.engine.sequence, "")
+        )
+        self._enqueue(work)
+        return work.outcome
+
     def ask_new(self, x: Any, neighbors: list[Id], min_sequence: int = 0) -> "Future[Prediction]":
         """Answer about a node that is not there."""
         work = Work(lambda: self._answer_new(x, neighbors))
