@@ -93,3 +93,30 @@ def test_a_full_disk_adds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert log.append(b"third") == 2
     log.close()
     assert [payload for _, payload in read_log(tmp_path)] == [b"first", b"third"]
+
+
+def test_a_record_that_comes_during_a_sync_is_synced_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, synced = Log(tmp_path), []
+    log.append(b"first")
+
+    def during(descriptor: int) -> None:
+        synced.append(log.sequence)
+        if len(synced) == 1:
+            log.append(b"second")
+
+    monkeypatch.setattr(os, "fdatasync", during)
+    log.sync()
+    log.sync()
+    assert synced == [1, 2]
+
+
+def test_the_last_record_can_be_taken_back(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.append(b"first")
+    log.append(b"second")
+    log.undo()
+    assert log.append(b"third") == 2
+    log.close()
+    assert [payload for _, payload in read_log(tmp_path)] == [b"first", b"third"]

@@ -62,11 +62,18 @@ def serve(
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
     service = Service(folder, config)
     say(f"recovered: {json.dumps(service.recovered)}")
-    hosts = ("127.0.0.1", "localhost", "[::1]") if not len(keys) else None
     source = None if kafka is None else KafkaSource(service, kafka)
-    made = make_app(service, keys, hosts, source)
+    made = make_app(service, keys, source)
     server = uvicorn.Server(
-        uvicorn.Config(made, host=host, port=port, log_level="warning", access_log=False, timeout_keep_alive=30)
+        uvicorn.Config(
+            made,
+            host=host,
+            port=port,
+            log_level="warning",
+            access_log=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=3,
+        )
     )
     say(f"listening on http://{host}:{port}, with {len(keys)} keys")
     with contextlib.suppress(KeyboardInterrupt):  # uvicorn passes the signal on after an orderly end

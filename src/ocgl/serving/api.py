@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
@@ -13,10 +14,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
+from starlette.exceptions import HTTPException
 
 import ocgl
-from ocgl.errors import EmptyBatchError, IdKindError, OcglError, OverloadedError, ServiceError, UnknownNodeError
+from ocgl.errors import (
+    EmptyBatchError,
+    GraphError,
+    IdKindError,
+    OcglError,
+    OverloadedError,
+    ServiceError,
+    UnknownNodeError,
+)
 from ocgl.serving.events import Event, Id, Sparse, WrongEventError, parse
 from ocgl.serving.keys import Keys
 from ocgl.serving.service import Prediction, Service
@@ -29,6 +40,7 @@ NDJSON = "application/x-ndjson"
 OPEN = ("/healthz", "/readyz", "/", "/static/uplot.js", "/static/uplot.css")
 """Paths that need no key: the dashboard itself holds no data."""
 STATIC = {"uplot.js": "text/javascript", "uplot.css": "text/css"}
+LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
 POLICY = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 MOST_IDS = 10_000
 SLOWEST_BODY = 30.0
@@ -70,17 +82,17 @@ class ProblemError(Exception):
         super().__init__(detail)
 
 
-def make_app(
-    service: Service, keys: Keys, hosts: tuple[str, ...] | None = None, source: "KafkaSource | None" = None
-) -> FastAPI:
+def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) -> FastAPI:
     """Make the application of a service.
 
     Args:
         service: the service.
-        keys: its API keys; without any, everybody who can connect may do everything.
-        hosts: names that the `Host` header may have; any if None.
+        keys: its API keys. Without any at the start, everybody who can connect may do everything, under the names of
+            the loopback address only. With some, a key is needed as long as the service runs.
         source: a Kafka topic to read from as well.
     """
+
+    closed = len(keys) > 0
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -101,10 +113,19 @@ def make_app(
     async def problem(_: Request, error: ProblemError) -> Response:
         return JSONResponse(error.body, error.status, error.headers, "application/problem+json")
 
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        detail = "; ".join(str(one.get("msg", "")) for one in error.errors())
+        return await problem(_, ProblemError(422, "Wrong request", detail))
+
+    @app.exception_handler(HTTPException)
+    async def other(_: Request, error: HTTPException) -> Response:
+        return await problem(_, ProblemError(error.status_code, str(error.detail), str(error.detail)))
+
     @app.middleware("http")
     async def guard(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
         try:
-            _check_access(request, keys, hosts)
+            _check_access(request, keys, closed)
         except ProblemError as error:
             return JSONResponse(error.body, error.status, error.headers, "application/problem+json")
         return await call(request)
@@ -153,7 +174,7 @@ def make_app(
         return Response(_answer(found, question, around), media_type="application/json")
 
     @app.get("/v1/nodes/{id:path}")
-    async def node(id: str, text: bool = True) -> JSONResponse:
+    async def node(id: str) -> JSONResponse:
         """Tell degree, time, known label and the answer at arrival of a node."""
         return JSONResponse(await _wait(lambda: service.look(lambda engine: _node(engine, id))))
 
@@ -240,26 +261,29 @@ def make_app(
     return app
 
 
-def _check_access(request: Request, keys: Keys, hosts: tuple[str, ...] | None) -> None:
+def _check_access(request: Request, keys: Keys, closed: bool) -> None:
     """Refuse who has no key, or the wrong one."""
-    if hosts is not None:
-        name = (
-            request.headers.get("host", "").rsplit(":", 1)[0] if "]" not in request.headers.get("host", "") else "[::1]"
-        )
-        if name not in hosts:
-            raise ProblemError(421, "Misdirected request", "this service answers to its own host names only")
+    if not closed and not LOOPBACK.fullmatch(request.headers.get("host", "")):
+        raise ProblemError(421, "Misdirected request", "this service answers to the names of the loopback address only")
     path = request.url.path
-    if path in OPEN or not len(keys):
+    if path in OPEN:
         return
-    given = request.headers.get("x-api-key") or ""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    key = token if scheme.lower() == "bearer" else given
-    scopes = keys.scopes_of(key) if key else None
+    try:
+        if not closed and not len(keys):
+            return
+        scopes = keys.scopes_of(_key_of(request))
+    except OcglError as error:
+        raise ProblemError(503, "Not ready", "the keys of this service cannot be read") from error
     if scopes is None:
         raise ProblemError(401, "Unauthorized", "give a valid key", {"www-authenticate": "Bearer"})
     needed = "admin" if path.startswith("/v1/admin") else "ingest" if path == "/v1/events" else "predict"
     if needed not in scopes and "admin" not in scopes:
         raise ProblemError(403, "Forbidden", f"this key has no scope {needed}")
+
+
+def _key_of(request: Request) -> str:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
 
 
 def _kind(request: Request, allowed: tuple[str, ...]) -> str:
@@ -319,6 +343,8 @@ async def _wait(begin: "Callable[[], Future[Any]]") -> Any:
         raise ProblemError(422, "Wrong event", error.why, line=error.line) from error
     except UnknownNodeError as error:
         raise ProblemError(404, "Unknown node", str(error)) from error
+    except asyncio.CancelledError:
+        raise
     except (IdKindError, EmptyBatchError) as error:
         raise ProblemError(422, "Wrong question", str(error)) from error
     except OcglError as error:
@@ -368,9 +394,12 @@ def _node(engine: Any, id: str) -> Json:
         if not id.isdigit() or len(id) > 19:
             raise UnknownNodeError(f"node {id!r} is not there")
         wanted = int(id)
-    (position,) = store.positions([wanted]).tolist() if store.arrived else (None,)
-    if position is None:
-        raise UnknownNodeError(f"node {id!r} is not there")
+    try:
+        (position,) = store.find([wanted]).tolist()
+    except GraphError:  # too long, or empty
+        position = -1
+    if position < 0:
+        raise UnknownNodeError(f"node {id[:100]!r} is not there")
     known = engine.known.get(position)
     answer = engine.scores[engine.main].answer_at(position)
     return {

@@ -18,6 +18,8 @@ def backup(folder: Path, out: Path) -> int:
     when it was read. Snapshots are not copied; a start of the copy reads the log.
     """
     ServiceConfig.read(folder)
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise ConfigError(f"{out} lies inside the service; give a folder elsewhere")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} is not empty; give a new folder")
     with building(out, lambda new: _replace_empty(out)) as part:

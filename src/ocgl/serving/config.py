@@ -3,7 +3,7 @@
 import json
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
 
@@ -36,7 +36,7 @@ class ServiceConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    schema_version: int = 1
+    schema_version: Literal[1] = 1
     strategy: str
     features: PositiveInt
     sparse: bool = False
@@ -52,6 +52,11 @@ class ServiceConfig(BaseModel):
     snapshot_records: PositiveInt = 20_000
     keys_kept: PositiveInt = 100_000
     answer_seconds: PositiveFloat = 30.0
+
+    def fixed(self) -> dict[str, Any]:
+        """Return what the state of a service depends on; it cannot be changed later."""
+        names = {"schema_version", "strategy", "features", "sparse", "hyperparameters", "seed", "shadows", "window"}
+        return self.model_dump(mode="json", include=names | {"keys_kept"})
 
     @classmethod
     def read(cls, folder: Path) -> "ServiceConfig":

@@ -16,7 +16,9 @@ from ocgl.graph.ids import as_objects
 from ocgl.graph.neighborhood import weigh
 from ocgl.serving.config import ServiceConfig
 from ocgl.serving.events import (
+    Abandon,
     Batch,
+    Begin,
     Edge,
     Event,
     Id,
@@ -97,7 +99,9 @@ class Engine:
         self.offsets: dict[str, int] = {}
         self.batches = 0
         self.failed: dict[str, int] = {}
+        self.abandoned: dict[str, int] = {}
         self.events = 0
+        self.owed = False  # a request has closed the waiting batch, and it was not learned yet
         self.cost: tuple[Cost, Cost | None] | None = None  # of the last update, with its bound
 
     # Checking
@@ -124,7 +128,8 @@ class Engine:
         """Return whether the weights of a strategy are behind what it has learned, and nobody is solving for them."""
         model = self.models[name]
         solved = 0 if model.published is None else model.published.sequence
-        return model.solves and model.solving is None and model.learned_at > solved
+        due = model.solves and model.solving is None and model.learned_at > max(solved, self.abandoned.get(name, 0))
+        return due and len(model.strategy.labels) > 0
 
     # Changing
 
@@ -132,7 +137,9 @@ class Engine:
         """Take the next record."""
         if sequence != self.sequence + 1:
             raise StateError(f"record {sequence} does not follow record {self.sequence}")
-        if isinstance(record, Request):
+        if isinstance(record, Begin):
+            self._begin(record)
+        elif isinstance(record, Request):
             self._take(record, sequence)
         elif isinstance(record, Batch):
             self._learn(record, sequence)
@@ -141,11 +148,19 @@ class Engine:
             model.solving = model.begin_solving(sequence)
         elif isinstance(record, Publish):
             self._publish(record)
+        elif isinstance(record, Abandon):
+            self.models[record.strategy].solving = None
+            self.abandoned[record.strategy] = sequence
         else:
-            if record.strategy not in self.models:
-                raise ConfigError(f"{record.strategy} is no strategy of this service")
             self.main = record.strategy
         self.sequence = sequence
+
+    def _begin(self, record: Begin) -> None:
+        own = self.config.fixed()
+        other = sorted(name for name in own if record.config.get(name) != own[name])
+        if other:
+            text = f"the log was begun with another {', '.join(other)}"
+            raise ConfigError(f"{text}; set it back in config.toml, or begin a new service and play the log into it")
 
     def _take(self, record: Request, sequence: int) -> None:
         pending: list[Event] = []
@@ -157,6 +172,8 @@ class Engine:
         if pending:
             self._take_alike(pending, sequence)
         self.events += len(record.events)
+        if record.events and isinstance(record.events[-1], Learn):
+            self.owed = len(self.waiting) > 0
         if record.key is not None:
             key, _, digest = record.key.rpartition("#")
             self.accepted[key] = Accepted(len(record.events), sequence, digest)
@@ -204,8 +221,12 @@ class Engine:
         learner = self.learners[name]
         parts = []
         for begin in range(0, len(ids), _CHUNK):
-            sampled = self.store.sample(ids[begin : begin + _CHUNK], learner.query_sampling, learner.query_key)
-            parts.append(model.predict(sampled))
+            chunk = ids[begin : begin + _CHUNK]
+            sampled = self.store.sample(chunk, learner.query_sampling, learner.query_key)
+            try:
+                parts.append(model.predict(sampled))
+            except OcglError:  # sums that overflow: no answer, here and in a replay
+                parts.append(np.full(len(chunk), -1, np.int64))
         return np.concatenate(parts)
 
     def _label(self, events: list[Label], sequence: int) -> None:
@@ -220,6 +241,7 @@ class Engine:
         positions = self.store.find(_ids(record.ids)) if record.ids else np.empty(0, np.int32)
         labels = self.waiting.take(positions[positions >= 0].tolist())
         self._drop_removed()
+        self.owed = self.owed and len(self.waiting) > 0
         if not labels:
             return
         ids = self.store.ids_at(np.array(list(labels), np.int64))
@@ -304,7 +326,9 @@ class Engine:
             "offsets": self.offsets,
             "batches": self.batches,
             "events": self.events,
+            "owed": self.owed,
             "failed": self.failed,
+            "abandoned": self.abandoned,
             "learned_at": {name: model.learned_at for name, model in self.models.items()},
             "published": [name for name, model in self.models.items() if model.published is not None],
             "solving": [name for name, model in self.models.items() if model.solving is not None],
@@ -325,10 +349,11 @@ class Engine:
         """Take a saved state; the graph must be that of the same record."""
         facts = state.facts
         self.sequence, self.main, self.batches = facts["sequence"], facts["main"], facts["batches"]
-        self.events = facts["events"]
+        self.events, self.owed = facts["events"], facts["owed"]
         self.classes.load(facts["classes"])
         self.accepted = {key: Accepted(count, at, digest) for key, count, at, digest in facts["accepted"]}
         self.offsets, self.failed = dict(facts["offsets"]), dict(facts["failed"])
+        self.abandoned = dict(facts["abandoned"])
         self.known = dict(zip(*state.arrays["known"].tolist(), strict=True))
         self.waiting.load_state(state.part("waiting"))
         for number, name in enumerate(self.learners):
@@ -427,6 +452,8 @@ class _Check:
         self._engine, self._store = engine, engine.store
         self._there: dict[Id, bool] = {}
         self._edges: dict[tuple[Id, Id], bool] = {}
+        self._of_node: dict[Id, set[tuple[Id, Id]]] = {}
+        self._anew: set[Id] = set()  # nodes that the request adds or removes: the graph's edges are not theirs
         self._kind: type | None = None
         if self._store.arrived:
             self._kind = str if self._store.id_kind == "text" else int
@@ -452,15 +479,17 @@ class _Check:
         named: dict[Id, None] = {}
         for line, event in enumerate(events, start=1):
             if isinstance(event, Node):
-                named.update(dict.fromkeys((event.id, *event.neighbors)))
+                mentioned: tuple[Id, ...] = (event.id, *event.neighbors)
             elif isinstance(event, Edge | RemoveEdge):
-                named.update({event.source: None, event.target: None})
+                mentioned = (event.source, event.target)
             elif isinstance(event, Label | Update | Remove):
-                named[event.id] = None
-            for id in list(named)[-2:]:
-                self._check_kind(id, line)
-        for id in named:
-            self._check_kind(id, 0)
+                mentioned = (event.id,)
+            else:
+                continue
+            for id in mentioned:
+                if id not in named:
+                    self._check_kind(id, line)
+                    named[id] = None
         if named and self._store.arrived:
             found = self._store.find(_ids(list(named)))
             self._there = dict(zip(named, (found >= 0).tolist(), strict=True))
@@ -515,7 +544,9 @@ class _Check:
             return f"node {event.id!r} is not there"
         if isinstance(event, Remove):
             self._there[event.id] = False
-            self._edges = {pair: False if event.id in pair else has for pair, has in self._edges.items()}
+            self._anew.add(event.id)
+            for pair in self._of_node.pop(event.id, ()):
+                self._edges[pair] = False
         if isinstance(event, Label):
             return self._wrong_label(event)
         return None
@@ -531,9 +562,15 @@ class _Check:
             if not self._there.get(neighbor):
                 return f"neighbor {neighbor!r} is not there"
         self._there[event.id] = True
+        self._anew.add(event.id)
         for neighbor in event.neighbors:
-            self._edges[_edge(event.id, neighbor)] = True
+            self._put(_edge(event.id, neighbor))
         return None
+
+    def _put(self, pair: tuple[Id, Id]) -> None:
+        self._edges[pair] = True
+        for end in pair:
+            self._of_node.setdefault(end, set()).add(pair)
 
     def _wrong_edge(self, event: Edge | RemoveEdge) -> str | None:
         pair = _edge(event.source, event.target)
@@ -543,7 +580,7 @@ class _Check:
             if not self._there.get(end):
                 return f"node {end!r} is not there"
         if isinstance(event, Edge):
-            self._edges[pair] = True
+            self._put(pair)
             return None
         if not self._has(pair):
             return f"there is no edge between {event.source!r} and {event.target!r}"
@@ -553,7 +590,7 @@ class _Check:
     def _has(self, pair: tuple[Id, Id]) -> bool:
         if pair in self._edges:
             return self._edges[pair]
-        if (self._store.find(_ids(list(pair))) < 0).any():
+        if pair[0] in self._anew or pair[1] in self._anew:
             return False
         return bool(self._store.have_edges([_ids([pair[0]]), _ids([pair[1]])])[0])
 

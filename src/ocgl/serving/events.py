@@ -87,6 +87,12 @@ class Request(msgspec.Struct, frozen=True, tag_field="kind", tag="events", omit_
     source: tuple[str, int, int] | None = None
 
 
+class Begin(msgspec.Struct, frozen=True, tag_field="kind", tag="begin"):
+    """The first record: what the state depends on, of the configuration."""
+
+    config: dict[str, Any]
+
+
 class Batch(msgspec.Struct, frozen=True, tag_field="kind", tag="batch"):
     """A record: the labels that are learned together, now."""
 
@@ -105,13 +111,19 @@ class Publish(msgspec.Struct, frozen=True, tag_field="kind", tag="publish"):
     strategy: str
 
 
+class Abandon(msgspec.Struct, frozen=True, tag_field="kind", tag="abandon"):
+    """A record: the last `Solve` has failed; the weights before it go on answering."""
+
+    strategy: str
+
+
 class Promote(msgspec.Struct, frozen=True, tag_field="kind", tag="promote"):
     """A record: a shadow strategy becomes the main one."""
 
     strategy: str
 
 
-Record = Request | Batch | Solve | Publish | Promote
+Record = Begin | Request | Batch | Solve | Publish | Abandon | Promote
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
@@ -148,13 +160,13 @@ def parse(body: bytes, lines: bool) -> list[Event]:
     if not lines:
         try:
             return _array.decode(body)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # of msgspec, or text that is no UTF-8
             raise WrongEventError(0, str(error)) from error
     found: list[Event] = []
     for number, line in enumerate(body.split(b"\n"), start=1):
         if line.strip():
             try:
                 found.append(_line.decode(line))
-            except (msgspec.DecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:
                 raise WrongEventError(number, str(error)) from error
     return found

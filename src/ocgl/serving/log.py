@@ -6,6 +6,7 @@ count records from 1. A segment is named after its first record.
 
 import os
 import struct
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -59,8 +60,9 @@ class Log:
         make_folder(folder)
         self.folder, self._segment = folder, segment
         self.torn: Tail | None = None
-        self.sequence, self._end, self._file = 0, 0, -1
+        self.sequence, self._end, self._file, self._before = 0, 0, -1, 0
         self._dirty = False
+        self._lock = threading.Lock()  # a segment is not closed while it is synced
         files = segments(folder)
         if files:
             first = _first_of(files[-1])
@@ -88,26 +90,38 @@ class Log:
             raise DiskFullError(
                 f"no room for {len(payload):,} more bytes in {path}; free disk space: {error}"
             ) from error
-        self._end += len(head) + len(payload)
+        self._before, self._end = self._end, self._end + len(head) + len(payload)
         self.sequence = number
         self._dirty = True
         return number
 
+    def undo(self) -> None:
+        """Take back the last record, which nobody was told of."""
+        os.ftruncate(self._file, self._before)
+        self._end = self._before
+        self.sequence -= 1
+
     def sync(self) -> None:
-        """Make all records durable."""
+        """Make all records durable that were added before the call."""
+        with self._lock:
+            self._sync()
+
+    def _sync(self) -> None:
         if self._dirty:
+            self._dirty = False  # before the sync: a record that is added meanwhile needs another one
             try:
                 os.fdatasync(self._file)
             except OSError as error:
+                self._dirty = True
                 raise WriteError(self.folder, error, "the last records may not be durable") from error
-            self._dirty = False
 
     def close(self) -> None:
         """Sync and close."""
-        if self._file >= 0:
-            self.sync()
-            os.close(self._file)
-            self._file = -1
+        with self._lock:
+            if self._file >= 0:
+                self._sync()
+                os.close(self._file)
+                self._file = -1
 
     @property
     def nbytes(self) -> int:
@@ -118,12 +132,13 @@ class Log:
         """Begin a new segment."""
         path = self.folder / _name(first)
         try:
-            if self._file >= 0:
-                self.sync()
-                os.close(self._file)
-                self._file = -1
-            self._open(path, 0)
-            _sync_folder(self.folder)
+            with self._lock:
+                if self._file >= 0:
+                    self._sync()
+                    os.close(self._file)
+                    self._file = -1
+                self._open(path, 0)
+                _sync_folder(self.folder)
         except OSError as error:
             if isinstance(error, WriteError):
                 raise

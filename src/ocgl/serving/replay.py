@@ -1,5 +1,6 @@
 """A service from its log alone: the same state, or the state as if a node had never been there."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from ocgl.graph import GraphStore
 from ocgl.serving.config import ServiceConfig
 from ocgl.serving.engine import Engine
 from ocgl.serving.events import (
+    Abandon,
     Batch,
     Edge,
     Event,
@@ -25,6 +27,7 @@ from ocgl.serving.events import (
     decode,
     encode,
 )
+from ocgl.serving.keys import FILE as KEYS
 from ocgl.serving.log import Log, read_log
 from ocgl.serving.service import LOG
 
@@ -43,8 +46,9 @@ def without(records: Iterator[Record], ids: set[Id]) -> Iterator[Record]:
     for record in records:
         if isinstance(record, Request):
             kept = [found for event in record.events if (found := _stripped(event, ids)) is not None]
-            if kept and not all(isinstance(event, Learn) for event in kept):
-                yield msgspec.structs.replace(record, events=kept)
+            empty = all(isinstance(event, Learn) for event in kept)
+            if not empty or record.key is not None or record.source is not None:  # what was taken stays taken
+                yield msgspec.structs.replace(record, events=[] if empty else kept)
         elif isinstance(record, Batch):
             left = [id for id in record.ids if id not in ids]
             if left:
@@ -65,20 +69,38 @@ def _stripped(event: Event, ids: set[Id]) -> Event | None:
     return event
 
 
+def _named(folder: Path) -> set[Id]:
+    """Return the ids of all nodes that a log has ever added."""
+    records = (decode(payload) for _, payload in read_log(folder / LOG))
+    return {
+        event.id
+        for record in records
+        if isinstance(record, Request)
+        for event in record.events
+        if isinstance(event, Node)
+    }
+
+
 def write_without(folder: Path, ids: set[Id], out: Path) -> int:
     """Write a service whose log has no trace of some nodes; return the number of its records."""
     config = ServiceConfig.read(folder)
     if out.exists() and any(out.iterdir()):
         raise ConfigError(f"{out} is not empty")
+    missing = ids - _named(folder)
+    if missing:
+        raise ConfigError(f"the log does not know {', '.join(sorted(map(repr, missing)))}; nothing was written")
     make_folder(out)
     config.write(out)
+    if (folder / KEYS).exists():
+        shutil.copyfile(folder / KEYS, out / KEYS)
+        (out / KEYS).chmod(0o600)
     log = Log(out / LOG)
     records = (decode(payload) for _, payload in read_log(folder / LOG))
     engine = Engine(config, GraphStore(sparse=config.sparse))
     for record in without(records, ids):
         if isinstance(record, Solve) and not engine.solve_due(record.strategy):
             continue
-        if isinstance(record, Publish) and engine.models[record.strategy].solving is None:
+        if isinstance(record, Publish | Abandon) and engine.models[record.strategy].solving is None:
             continue
         engine.apply(record, log.append(encode(record)))
     log.close()

@@ -1,8 +1,10 @@
 """A service: one thread writes the log and changes the state, another makes records durable, questions come between."""
 
 import contextlib
+import fcntl
 import hashlib
 import logging
+import os
 import queue
 import shutil
 import threading
@@ -10,7 +12,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from ocgl.checked import read_sealed, sealed
 from ocgl.errors import (
+    ConfigError,
     DamagedFileError,
     EmptyBatchError,
     OcglError,
@@ -34,10 +37,11 @@ from ocgl.graph.durable import DurableStore
 from ocgl.serving.config import ServiceConfig
 from ocgl.serving.engine import Accepted, Engine, rows_of
 from ocgl.serving.events import (
+    Abandon,
     Batch,
+    Begin,
     Event,
     Id,
-    Learn,
     Node,
     Promote,
     Publish,
@@ -53,6 +57,8 @@ from ocgl.state import State
 from ocgl.types import Json
 
 LOG, SNAPSHOTS, GRAPH = "log", "snapshots", "graph"
+_LATER = object()
+"""What an act returns whose outcome the committer settles."""
 KEPT = 2
 """Snapshots that are kept."""
 logger = logging.getLogger("ocgl.serving")
@@ -95,6 +101,7 @@ class Service:
         threadpool_limits(1)
         make_folder(folder)
         self.folder = folder
+        self._lock_file = _locked_file(folder)
         if config is not None and not (folder / "config.toml").exists():
             config.write(folder)
         self.config = ServiceConfig.read(folder)
@@ -116,10 +123,21 @@ class Service:
         self.timings: dict[str, deque[float]] = {name: deque(maxlen=1000) for name in ("ingest", "learn", "answer")}
         self.history: deque[Json] = deque(maxlen=900)
         self.snapshot_at = 0
-        self.log = Log(folder / LOG)
-        if self.log.torn is not None:
-            logger.warning("%s", self.log.torn)
-        self.engine = self._recover()
+        self.trouble: str | None = None
+        self._drained = False
+        try:
+            self.log = Log(folder / LOG)
+            if self.log.torn is not None:
+                logger.warning("%s", self.log.torn)
+            self.engine = self._recover()
+            if self.engine.sequence == 0:
+                self._append(Begin(self.config.fixed()))
+        except BaseException:
+            self._solver.shutdown()
+            if isinstance(self._store, DurableStore):
+                self._store._release()
+            os.close(self._lock_file)
+            raise
         self._threads = [
             threading.Thread(target=self._write, name="writer", daemon=True),
             threading.Thread(target=self._sync, name="committer", daemon=True),
@@ -152,11 +170,16 @@ class Service:
         if isinstance(self._store, DurableStore):
             with contextlib.suppress(OcglError, OSError):
                 self._store.close()
+        self._solver.shutdown()
+        if self._lock_file >= 0:
+            os.close(self._lock_file)
+            self._lock_file = -1
 
     @property
     def ready(self) -> bool:
         """Whether events and questions are taken."""
-        return self.failure is None and not self._stop.is_set() and self._threads[0].is_alive()
+        alive = not self._stop.is_set() and all(thread.is_alive() for thread in self._threads)
+        return self.failure is None and self.trouble is None and alive
 
     # What clients ask for, from any thread
 
@@ -167,8 +190,8 @@ class Service:
         digest = hashlib.sha256(encode(Request(events))).hexdigest()[:16] if key is not None else ""
         work = Work(lambda: None)
 
-        def act() -> None:
-            self._ingest(events, key, digest, source, work.outcome)
+        def act() -> object:
+            return self._ingest(events, key, digest, source, work.outcome)
 
         work.act = act
         self._enqueue(work)
@@ -205,7 +228,7 @@ class Service:
     def promote(self, name: str) -> "Future[Any]":
         """Let a shadow strategy answer from now on."""
         if name not in self.engine.models:
-            raise ServiceError(f"{name} is no strategy of this service; it has {', '.join(self.engine.models)}")
+            raise ConfigError(f"{name} is no strategy of this service; it has {', '.join(self.engine.models)}")
         work = Work(lambda: None)
         work.act = lambda: self._acknowledge(self._append(Promote(name)), work.outcome, name)
         self._enqueue(work)
@@ -225,11 +248,15 @@ class Service:
             self._queued += 1
         self._events.put(work)
         self._wake.set()
+        if self._drained:
+            _fail(work.outcome, ServiceError("the service is shutting down"))
 
     def _ask(self, work: Work, min_sequence: int) -> None:
         self._refuse_if_down()
-        if len(self._questions) + len(self._waiting_questions) >= 4 * self.config.queue:
+        if len(self._questions) >= 4 * self.config.queue:
             raise OverloadedError("too many questions wait; try again later")
+        if min_sequence and len(self._waiting_questions) >= self.config.queue:
+            raise OverloadedError("too many questions wait for a sequence number; try again later")
         if min_sequence:
             deadline = time.monotonic() + self.config.answer_seconds
             work.act, plain = (lambda: None), work.act
@@ -239,6 +266,8 @@ class Service:
         else:
             self._questions.append(work)
         self._wake.set()
+        if self._drained:
+            _fail(work.outcome, ServiceError("the service is shutting down"))
 
     def _refuse_if_down(self) -> None:
         if self.failure is not None:
@@ -258,6 +287,7 @@ class Service:
                 logger.exception("the writer has stopped")
                 self.failure = f"{type(error).__name__}: {error}"
                 break
+        self._drained = True
         for work in [*self._questions, *(held for _, _, held in self._waiting_questions)]:
             _fail(work.outcome, ServiceError("the service is shutting down"))
         while not self._events.empty():
@@ -267,8 +297,9 @@ class Service:
         """Do everything that is there: questions first, between any two requests."""
         while True:
             self._answer_all()
-            self._publish_all()
-            self._learn_late()
+            self._in_background(self._publish_all)
+            self._in_background(self._learn_owed)
+            self._in_background(self._learn_late)
             try:
                 work = self._events.get_nowait()
             except queue.Empty:
@@ -277,26 +308,48 @@ class Service:
                 self._queued -= 1
             self._run(work)
             if self.engine.sequence - self.snapshot_at >= self.config.snapshot_records:
-                self.take_snapshot()
+                self._in_background(self.take_snapshot)
+
+    def _in_background(self, act: Callable[[], object]) -> None:
+        """Do what nobody waits for; a full disk is said by /readyz until something can be written again."""
+        try:
+            act()
+        except StateErrorAfterLog:
+            raise
+        except OcglError as error:
+            if not isinstance(error, OSError):
+                raise
+            self.trouble = str(error)
+            logger.warning("%s", error)
+            time.sleep(0.05)
 
     def _run(self, work: Work) -> None:
+        """Do what somebody waits for. Whatever goes wrong is theirs; only a half applied record ends the writer."""
+        if work.outcome.cancelled():
+            return
         try:
             found = work.act()
+        except StateErrorAfterLog as error:
+            _fail(work.outcome, error)
+            raise
         except (OcglError, WrongEventError) as error:
             _fail(work.outcome, error)
-            if isinstance(error, StateErrorAfterLog):
-                raise
+        except Exception as error:
+            logger.exception("a request has failed")
+            _fail(work.outcome, ServiceError(f"this request cannot be answered: {error!r}"))
         else:
-            if found is not None and not work.outcome.done():
-                work.outcome.set_result(found)
+            if found is not _LATER:
+                _settle(work.outcome, found)
 
     def _answer_all(self) -> None:
         while self._questions:
             self._run(self._questions.popleft())
-        if self._waiting_questions:
+        if self._waiting_questions and not self.engine.owed and self.engine.due() is None:
             reached, now = min(self.engine.sequence, self.engine.weights_sequence), time.monotonic()
             still = []
             for wanted, deadline, work in self._waiting_questions:
+                if work.outcome.cancelled():
+                    continue
                 if reached >= wanted:
                     self._run(work)
                 elif now > deadline:
@@ -312,28 +365,31 @@ class Service:
         digest: str,
         source: tuple[str, int, int] | None,
         outcome: "Future[Any]",
-    ) -> None:
+    ) -> object:
         begin = time.perf_counter()
         engine = self.engine
         if key is not None and key in engine.accepted:
             known = engine.accepted[key]
             if known.digest != digest:
                 raise WrongEventError(0, f"the idempotency key {key!r} was used for another request")
-            self._acknowledge(engine.sequence, outcome, known)
-            return
+            return self._acknowledge(engine.sequence, outcome, known)
         if source is not None and engine.offsets.get(f"{source[0]}/{source[1]}", -1) >= source[2]:
-            self._acknowledge(engine.sequence, outcome, Accepted(0, engine.sequence, ""))
-            return
+            return self._acknowledge(engine.sequence, outcome, Accepted(0, engine.sequence, ""))
         engine.check(events)
         sequence = self._append(Request(events, None if key is None else f"{key}#{digest}", source))
         if len(engine.waiting) and self._oldest_label is None:
             self._oldest_label = time.monotonic()
         self.timings["ingest"].append(time.perf_counter() - begin)
-        while (batch := engine.due()) is not None:
-            self._learn(batch)
-        if isinstance(events[-1], Learn) and (rest := engine.next_batch(len(engine.waiting))) is not None:
-            self._learn(rest)
         self._acknowledge(sequence, outcome, Accepted(len(events), sequence, digest))
+        self._in_background(self._learn_owed)
+        return _LATER
+
+    def _learn_owed(self) -> None:
+        """Learn what is due: full batches, and the rest if a request has asked for it."""
+        while (batch := self.engine.due()) is not None:
+            self._learn(batch)
+        if self.engine.owed and (rest := self.engine.next_batch(len(self.engine.waiting))) is not None:
+            self._learn(rest)
 
     def _append(self, record: Record) -> int:
         """Write a record to the log, then apply it."""
@@ -341,7 +397,9 @@ class Service:
         try:
             self.engine.apply(record, sequence)
         except Exception as error:
-            raise StateErrorAfterLog(f"record {sequence} is in the log, but cannot be applied: {error!r}") from error
+            self.log.undo()  # nobody was told of it, and a start must not meet it again
+            raise StateErrorAfterLog(f"record {sequence} could not be applied: {error!r}") from error
+        self.trouble = None
         return sequence
 
     def _learn(self, batch: Batch) -> None:
@@ -376,9 +434,15 @@ class Service:
 
     def _publish_all(self) -> None:
         while self._solved:
-            name, future = self._solved.popleft()
-            self.engine.models[name].solving = future.result()
-            self._append(Publish(name))
+            name, future = self._solved[0]
+            error = future.exception()
+            if error is None:
+                self.engine.models[name].solving = future.result()
+                self._append(Publish(name))
+            else:
+                logger.warning("the weights of %s cannot be solved for: %r", name, error)
+                self._append(Abandon(name))
+            self._solved.popleft()
             self._commit.set()
             if self.engine.solve_due(name):
                 self._solve(name)
@@ -388,8 +452,10 @@ class Service:
         if not ids:
             raise EmptyBatchError("no node to ask about; ids is empty")
         engine = self.engine
-        if not engine.store.arrived:
-            raise UnknownNodeError(f"node {ids[0]!r} has not arrived, or was removed")
+        kind = str if engine.store.id_kind == "text" else int
+        for id in ids:
+            if not engine.store.arrived or type(id) is not kind or not _is_id(id):
+                raise UnknownNodeError(f"node {id!r} has not arrived, or was removed")
         found = self._prediction(engine.answer(ids))
         self.timings["answer"].append(time.perf_counter() - begin)
         return found
@@ -408,10 +474,11 @@ class Service:
 
     # Durability
 
-    def _acknowledge(self, sequence: int, outcome: "Future[Any]", answer: Any) -> None:
+    def _acknowledge(self, sequence: int, outcome: "Future[Any]", answer: Any) -> object:
         """Let the committer answer once everything up to a record is durable."""
         self._unsynced.append((sequence, outcome, answer))
         self._commit.set()
+        return _LATER
 
     def _sync(self) -> None:
         """Make records durable in groups, and answer."""
@@ -426,12 +493,11 @@ class Service:
                 self.log.sync()
             except OcglError as error:
                 self.failure = str(error)
-                for _, outcome, _ in group:
-                    _fail(outcome, ServiceError(str(error)))
-                return
             for _, outcome, answer in group:
-                if not outcome.done():
-                    outcome.set_result(answer)
+                if self.failure is None:
+                    _settle(outcome, answer)
+                else:
+                    _fail(outcome, ServiceError(self.failure))
 
     def _remember(self) -> None:
         """Note the figures of the dashboard's curves once a second."""
@@ -487,7 +553,10 @@ class Service:
         for name, model in engine.models.items():  # a solve that was under way
             if model.solving is not None:
                 done: Future[Any] = Future()
-                done.set_result(model.solving() if callable(model.solving) else model.solving)
+                try:
+                    done.set_result(model.solving() if callable(model.solving) else model.solving)
+                except Exception as error:
+                    done.set_exception(error)
                 self._solved.append((name, done))
         self._oldest_label = time.monotonic() if len(engine.waiting) else None
         count = engine.sequence - self.snapshot_at
@@ -517,12 +586,35 @@ class Service:
 
 
 class StateErrorAfterLog(ServiceError):
-    """A record is in the log, but could not be applied: the service stops, and a start tries again."""
+    """A record could not be applied as a whole: the service stops, and a start goes on from the record before."""
+
+
+def _settle(outcome: "Future[Any]", answer: Any) -> None:
+    with contextlib.suppress(InvalidStateError):  # who asked has gone
+        outcome.set_result(answer)
 
 
 def _fail(outcome: "Future[Any]", error: BaseException) -> None:
-    if not outcome.done():
+    with contextlib.suppress(InvalidStateError):
         outcome.set_exception(error)
+
+
+def _locked_file(folder: Path) -> int:
+    """Lock the folder of a service until the file is closed."""
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise ServiceError(f"the service in {folder} is running already") from error
+    return descriptor
+
+
+def _is_id(id: Id) -> bool:
+    """Return whether a node could have this id."""
+    if isinstance(id, int):
+        return 0 <= id < 1 << 63
+    return 0 < len(id.encode(errors="replace")) <= 1024
 
 
 def _unused(engine: Engine) -> Id:
