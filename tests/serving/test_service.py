@@ -266,11 +266,11 @@ def test_combinations_in_one_request_are_refused_as_a_whole(tmp_path: Path) -> N
         return service.ingest(parse(json.dumps(events).encode(), False)).result(30)
 
     send([node("a"), node("c", "a"), label("a", "x")])
-    before = service.look(lambda engine: engine.state_hash()).result(30)
+    before = service.inspect(lambda engine: engine.state_hash()).result(30)
     for events in HARD:
         with pytest.raises(WrongEventError):
             send(events)
-        assert service.look(lambda engine: engine.state_hash()).result(30) == before
+        assert service.inspect(lambda engine: engine.state_hash()).result(30) == before
     again = [{"type": "remove", "id": "c"}, node("c", "a"), {"type": "remove_edge", "source": "a", "target": "c"}]
     send(again)
     huge = [node(f"h{i}", *(f"h{j}" for j in range(i)), x=(3.4e38,) * 3) for i in range(6)]
@@ -332,7 +332,7 @@ def test_a_batch_that_was_closed_is_learned_after_a_crash(tmp_path: Path) -> Non
     service.start()
     events = [node("a"), node("b"), label("a", "x"), label("b", "y"), {"type": "learn"}]
     service.ingest(parse(json.dumps(events).encode(), False), "k1").result(30)
-    service.look(lambda engine: None).result(30)
+    service.inspect(lambda engine: None).result(30)
     service.failure = "killed"
     service.stop()
     log = Log(folder / "log")

@@ -170,13 +170,13 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
             if len(question.ids) != 1:
                 raise ProblemError(422, "Wrong question", "a neighbourhood is shown of one node at a time")
             asked = question.ids[0]
-            around = await _wait(lambda: service.look(lambda engine: engine.neighborhood(asked)))
+            around = await _wait(lambda: service.inspect(lambda engine: engine.neighborhood(asked)))
         return Response(_answer(found, question, around), media_type="application/json")
 
     @app.get("/v1/nodes/{id:path}")
     async def node(id: str) -> JSONResponse:
         """Tell degree, time, known label and the answer at arrival of a node."""
-        return JSONResponse(await _wait(lambda: service.look(lambda engine: _node(engine, id))))
+        return JSONResponse(await _wait(lambda: service.inspect(lambda engine: _node(engine, id))))
 
     @app.get("/v1/status")
     async def status() -> JSONResponse:
@@ -211,7 +211,7 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
     @app.get("/v1/admin/hash")
     async def state_hash() -> JSONResponse:
         """Tell the hash of the whole state, and the record it is of."""
-        found = await _wait(lambda: service.look(lambda engine: (engine.sequence, engine.state_hash())))
+        found = await _wait(lambda: service.inspect(lambda engine: (engine.sequence, engine.state_hash())))
         return JSONResponse({"sequence": found[0], "hash": found[1]})
 
     @app.get("/healthz", response_class=PlainTextResponse)
@@ -413,7 +413,7 @@ def _node(engine: Any, id: str) -> Json:
 
 
 async def _status(service: Service) -> Json:
-    def look(engine: Any) -> Json:
+    def described(engine: Any) -> Json:
         store, model = engine.store, engine.models[engine.main]
         names = {
             number: engine.classes.named(np.array([number])).tolist()[0]
@@ -438,7 +438,7 @@ async def _status(service: Service) -> Json:
             "strategy_bytes": model.strategy.memory_bytes,
         }
 
-    found: Json = await _wait(lambda: service.look(look))
+    found: Json = await _wait(lambda: service.inspect(described))
     return found | {
         "ready": service.ready,
         "uptime_seconds": time.time() - service.started,

@@ -219,7 +219,7 @@ class Service:
         self._ask(work, min_sequence)
         return work.outcome
 
-    def look(self, act: Callable[[Engine], Any]) -> "Future[Any]":
+    def inspect(self, act: Callable[[Engine], Any]) -> "Future[Any]":
         """Call a function with the state, between changes; it must change nothing."""
         work = Work(lambda: act(self.engine))
         self._ask(work, 0)
