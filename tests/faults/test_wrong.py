@@ -323,7 +323,7 @@ def test_ocgl_check_compares_predictions_of_a_new_process(tmp_path: Path, capsys
     assert cli("check", f"{tmp_path / 'hidden.py'}:Hidden") == 1
     failed = [line for line in capsys.readouterr().out.splitlines() if " holds" not in line]
     assert len(failed) == 1 and "new process" in failed[0], failed
-    assert len(CHECKS) == 17
+    assert len(CHECKS) == 18
 
 
 # 4. Results that were changed

@@ -13,6 +13,7 @@ from ocgl.evaluation import Evaluator
 from ocgl.experiments.expansion import expansion
 from ocgl.graph import Graph
 from ocgl.graph.changes import LATER_EDGE, REMOVAL, REMOVED_EDGE, UPDATE, Changes
+from ocgl.strategies import names
 from ocgl.streams import Stream, class_stream, make_stream
 from ocgl.streams.schedule import NEVER
 from ocgl.types import IntArray
@@ -271,3 +272,10 @@ def test_files_with_wrong_changes_are_refused(wrong: dict[str, Any], tmp_path: P
     np.savez(tmp_path / "g.npz", **{k: v for k, v in (columns | wrong).items() if v is not None})
     with pytest.raises(errors.DatasetCorruptError):
         load_dataset(tmp_path / "g.npz")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names())
+def test_every_strategy_runs_on_a_churning_block_model(name: str) -> None:
+    result = evaluate(name, CHURN, every=10, **({"epochs": 1} if name == "joint" else {}))
+    assert result.AP is not None and result.store_bytes > 0
