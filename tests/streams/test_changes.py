@@ -277,5 +277,6 @@ def test_files_with_wrong_changes_are_refused(wrong: dict[str, Any], tmp_path: P
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names())
 def test_every_strategy_runs_on_a_churning_block_model(name: str) -> None:
-    result = evaluate(name, CHURN, every=10, **({"epochs": 1} if name == "joint" else {}))
+    options: dict[str, Any] = {"epochs": 1} if name == "joint" else {}
+    result = evaluate(name, CHURN, every=10, **options)
     assert result.AP is not None and result.store_bytes > 0
