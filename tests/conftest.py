@@ -19,7 +19,8 @@ SLOW = {
     "test_sweep", "test_cli", "test_report", "test_experiment", "test_golden", "test_faults", "test_estimate",
     "test_one_file", "test_moments", "test_package", "test_sharding", "test_loggers", "test_estimates", "test_evaluate",
     "test_verify", "test_run_page", "test_terminal", "test_offline", "test_feature_replay", "test_strategies",
-    "test_cached_predictor", "test_closed_form", "test_expansion", "test_loading",
+    "test_cached_predictor", "test_closed_form", "test_expansion", "test_loading", "test_saved_learner", "test_changes",
+    "test_durable", "test_networks", "test_backbones",
 }  # fmt: skip
 """Test files that `make quick` leaves out: they start processes, stream whole graphs, or read the real data."""
 
