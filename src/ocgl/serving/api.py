@@ -4,7 +4,6 @@ import asyncio
 import json
 import math
 import re
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -12,7 +11,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
@@ -21,7 +19,6 @@ from starlette.exceptions import HTTPException
 import ocgl
 from ocgl.errors import (
     EmptyBatchError,
-    GraphError,
     IdKindError,
     OcglError,
     OverloadedError,
@@ -31,6 +28,7 @@ from ocgl.errors import (
 from ocgl.serving.events import Event, Id, Sparse, WrongEventError, parse
 from ocgl.serving.keys import Keys
 from ocgl.serving.service import Prediction, Service
+from ocgl.serving.status import bound_of, cost_of, figures_of, node_of, prometheus, state_of
 from ocgl.types import Json
 
 if TYPE_CHECKING:
@@ -140,7 +138,7 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
         key = request.headers.get("idempotency-key")
         if key is not None and not (0 < len(key) <= 200 and key.isprintable()):
             raise ProblemError(400, "Bad idempotency key", "an idempotency key has 1 to 200 printable characters")
-        parsed = await _in_thread(_parse_events, body, kind == NDJSON)
+        parsed = await _parsed(body, kind == NDJSON)
         found = await _wait(lambda: service.ingest(parsed, key))
         return JSONResponse({"accepted": found.accepted, "sequence": found.sequence})
 
@@ -176,7 +174,7 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
     @app.get("/v1/nodes/{id:path}")
     async def node(id: str) -> JSONResponse:
         """Tell degree, time, known label and the answer at arrival of a node."""
-        return JSONResponse(await _wait(lambda: service.inspect(lambda engine: _node(engine, id))))
+        return JSONResponse(await _wait(lambda: service.inspect(lambda engine: node_of(engine, id))))
 
     @app.get("/v1/status")
     async def status() -> JSONResponse:
@@ -229,7 +227,7 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> str:
         """Tell figures in the format of Prometheus."""
-        return _prometheus(await _status(service))
+        return prometheus(await _status(service))
 
     @app.get("/", include_in_schema=False)
     async def dashboard() -> HTMLResponse:
@@ -310,10 +308,6 @@ async def _read(request: Request, most: int) -> bytes:
     return bytes(found)
 
 
-def _parse_events(body: bytes, lines: bool) -> list[Event]:
-    return parse(body, lines)
-
-
 def _decode(kind: Any, body: bytes) -> Any:
     try:
         return msgspec.json.decode(body, type=kind)
@@ -321,14 +315,18 @@ def _decode(kind: Any, body: bytes) -> Any:
         raise ProblemError(422, "Wrong body", str(error)) from error
 
 
-async def _in_thread(act: Callable[..., Any], *arguments: Any) -> Any:
-    """Parse a body; small ones at once."""
+async def _parsed(body: bytes, lines: bool) -> list[Event]:
+    """Parse a body of events; a large one in a thread of its own."""
     try:
-        if len(arguments[0]) < 200_000:
-            return act(*arguments)
-        return await asyncio.to_thread(act, *arguments)
+        return parse(body, lines) if len(body) < 200_000 else await asyncio.to_thread(parse, body, lines)
     except WrongEventError as error:
         raise ProblemError(422, "Wrong event", error.why, line=error.line) from error
+
+
+async def _status(service: Service) -> Json:
+    """Return the state and the figures of a service."""
+    state: Json = await _wait(lambda: service.inspect(state_of))
+    return state | figures_of(service)
 
 
 async def _wait(begin: "Callable[[], Future[Any]]") -> Any:
@@ -368,8 +366,8 @@ def _answer(found: Prediction, question: Question, around: Json | None) -> bytes
             "predictions": predictions,
             "sequence": found.sequence,
             "weights_sequence": found.weights_sequence,
-            "cost": _cost(found.cost),
-            "bound": None if found.bound is None else _cost(found.bound),
+            "cost": cost_of(found.cost),
+            "bound": bound_of(found.bound),
         }
         | ({} if around is None else {"neighborhood": around})
     )
@@ -377,121 +375,6 @@ def _answer(found: Prediction, question: Question, around: Json | None) -> bytes
 
 def _plain(label: Any) -> Any:
     return None if label == -1 else label
-
-
-def _cost(cost: Any) -> Json:
-    return {"nodes": cost.nodes, "edges": cost.edges, "bytes": cost.bytes}
-
-
-def _bound(bound: Any) -> Json | None:
-    return None if bound is None else _cost(bound)
-
-
-def _node(engine: Any, id: str) -> Json:
-    store = engine.store
-    wanted: Id = id
-    if store.id_kind == "integer":
-        if not id.isdigit() or len(id) > 19:
-            raise UnknownNodeError(f"node {id!r} is not there")
-        wanted = int(id)
-    try:
-        (position,) = store.find([wanted]).tolist()
-    except GraphError:  # too long, or empty
-        position = -1
-    if position < 0:
-        raise UnknownNodeError(f"node {id[:100]!r} is not there")
-    known = engine.known.get(position)
-    answer = engine.scores[engine.main].answer_at(position)
-    return {
-        "id": wanted,
-        "degree": int(store.degrees([wanted])[0]),
-        "time": float(store.all_times[position]),
-        "label": None if known is None else engine.classes.named(np.array([known])).tolist()[0],
-        "answer_at_arrival": None if answer < 0 else engine.classes.named(np.array([answer])).tolist()[0],
-        "waiting": position in engine.waiting,
-    }
-
-
-async def _status(service: Service) -> Json:
-    def described(engine: Any) -> Json:
-        store, model = engine.store, engine.models[engine.main]
-        names = {
-            number: engine.classes.named(np.array([number])).tolist()[0]
-            for number in engine.scores[engine.main].by_class
-        }
-        return {
-            "sequence": engine.sequence,
-            "weights_sequence": engine.weights_sequence,
-            "strategy": engine.main,
-            "strategies": list(engine.models),
-            "nodes": len(store),
-            "arrived": store.arrived,
-            "edges": store.edges,
-            "classes": [str(name) for name in engine.classes.named(model.labels).tolist()],
-            "waiting_labels": len(engine.waiting),
-            "batches": engine.batches,
-            "events": engine.events,
-            "update": None if engine.cost is None else {"cost": _cost(engine.cost[0]), "bound": _bound(engine.cost[1])},
-            "failed_batches": sum(engine.failed.values()),
-            "accuracy": {name: scores.summary(names) for name, scores in engine.scores.items()},
-            "store_bytes": store.nbytes,
-            "strategy_bytes": model.strategy.memory_bytes,
-        }
-
-    found: Json = await _wait(lambda: service.inspect(described))
-    return found | {
-        "ready": service.ready,
-        "uptime_seconds": time.time() - service.started,
-        "queued": service._queued,
-        "queue": service.config.queue,
-        "log_bytes": service.log.nbytes,
-        "snapshot": service.snapshot_at,
-        "recovered": service.recovered,
-        "milliseconds": {name: _percentiles(list(times)) for name, times in service.timings.items()},
-        "version": ocgl.__version__,
-    }
-
-
-def _percentiles(seconds: list[float]) -> Json:
-    if not seconds:
-        return {"p50": None, "p99": None}
-    return {f"p{p}": 1000 * float(np.percentile(seconds, p)) for p in (50, 99)}
-
-
-def _prometheus(status: Json) -> str:
-    """Return the status as metrics."""
-    lines = []
-
-    def metric(name: str, kind: str, text: str, values: dict[str, Any]) -> None:
-        lines.append(f"# HELP ocgl_{name} {text}")
-        lines.append(f"# TYPE ocgl_{name} {kind}")
-        lines.extend(f"ocgl_{name}{labels} {value}" for labels, value in values.items() if value is not None)
-
-    metric("sequence", "counter", "Records of the log.", {"": status["sequence"]})
-    metric("weights_sequence", "gauge", "Record up to which the weights know.", {"": status["weights_sequence"]})
-    metric("nodes", "gauge", "Nodes of the graph.", {"": status["nodes"]})
-    metric("edges", "gauge", "Edges of the graph.", {"": status["edges"]})
-    metric("waiting_labels", "gauge", "Labels that wait for a batch.", {"": status["waiting_labels"]})
-    metric("batches", "counter", "Batches learned.", {"": status["batches"]})
-    metric("queued_requests", "gauge", "Requests that wait.", {"": status["queued"]})
-    metric("log_bytes", "gauge", "Bytes of the log.", {"": status["log_bytes"]})
-    metric("ready", "gauge", "Whether requests are taken.", {"": int(status["ready"])})
-    named = {f'{{strategy="{_escaped(name)}"}}': one for name, one in status["accuracy"].items()}
-    metric("accuracy", "gauge", "Accuracy of answers at arrival.", {k: v["accuracy"] for k, v in named.items()})
-    metric("accuracy_recent", "gauge", "The same over the last answers.", {k: v["recent"] for k, v in named.items()})
-    metric("scored_answers", "counter", "Answers that were scored.", {k: v["scored"] for k, v in named.items()})
-    metric("drifts", "counter", "Drifts that were detected.", {k: len(v["drifts"]) for k, v in named.items()})
-    times = {
-        f'{{what="{what}",quantile="{q}"}}': None if one[f"p{p}"] is None else one[f"p{p}"] / 1000
-        for what, one in status["milliseconds"].items()
-        for p, q in ((50, "0.5"), (99, "0.99"))
-    }
-    metric("seconds", "gauge", "Time of the last requests, batches and answers.", times)
-    return "\n".join(lines) + "\n"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _body(schema: Json, lines: bool) -> Json:

@@ -12,8 +12,8 @@ from ocgl.checked import canonical_json
 from ocgl.errors import ConfigError, OcglError, StateError
 from ocgl.graph import Cost, GraphStore, Labels, Neighborhood, NeighborSampling, from_arrays
 from ocgl.graph.features import dense
-from ocgl.graph.ids import as_objects
 from ocgl.graph.neighborhood import weigh
+from ocgl.serving.checks import RequestCheck, ids_array, pairs_array, rows_of
 from ocgl.serving.config import ServiceConfig
 from ocgl.serving.events import (
     Abandon,
@@ -31,9 +31,7 @@ from ocgl.serving.events import (
     RemoveEdge,
     Request,
     Solve,
-    Sparse,
     Update,
-    WrongEventError,
 )
 from ocgl.serving.prequential import Prequential
 from ocgl.serving.published import Model, Weights
@@ -108,7 +106,7 @@ class Engine:
 
     def check(self, events: list[Event]) -> None:
         """Raise `WrongEventError` if a request cannot be applied as a whole."""
-        _Check(self).all(events)
+        RequestCheck(self.config, self.store, self.classes).all(events)
 
     def due(self) -> Batch | None:
         """Return the next full batch of waiting labels."""
@@ -189,15 +187,15 @@ class Engine:
         if isinstance(first, Node):
             self._add(events)
         elif isinstance(first, Edge):
-            self.store.add_edges(_pairs([event.source for event in events], [event.target for event in events]))
+            self.store.add_edges(pairs_array([event.source for event in events], [event.target for event in events]))
         elif isinstance(first, RemoveEdge):
-            self.store.remove_edges(_pairs([event.source for event in events], [event.target for event in events]))
+            self.store.remove_edges(pairs_array([event.source for event in events], [event.target for event in events]))
         elif isinstance(first, Update):
             last = {event.id: event for event in events}
-            self.store.update(_ids(list(last)), rows_of(list(last.values()), self.config.features))
+            self.store.update(ids_array(list(last)), rows_of(list(last.values()), self.config.features))
         elif isinstance(first, Remove):
-            positions = self.store.positions(_ids([event.id for event in events]))
-            self.store.remove(_ids([event.id for event in events]))
+            positions = self.store.positions(ids_array([event.id for event in events]))
+            self.store.remove(ids_array([event.id for event in events]))
             for position in positions.tolist():
                 self.known.pop(position, None)
         elif isinstance(first, Label):
@@ -209,10 +207,10 @@ class Engine:
         sources = [event.id for event in events for _ in event.neighbors]
         targets = [neighbor for event in events for neighbor in event.neighbors]
         times = [first + i if event.time is None else event.time for i, event in enumerate(events)]
-        edges = _pairs(sources, targets) if sources else ((), ())
-        self.store.add(_ids(ids), rows_of(events, self.config.features), edges, times)
+        edges = pairs_array(sources, targets) if sources else ((), ())
+        self.store.add(ids_array(ids), rows_of(events, self.config.features), edges, times)
         for name, model in self.models.items():
-            self.scores[name].answered(first, self._asked(name, model, _ids(ids)))
+            self.scores[name].answered(first, self._asked(name, model, ids_array(ids)))
 
     def _asked(self, name: str, model: Model, ids: AnyArray) -> IntArray:
         """Return what a strategy says about nodes right now."""
@@ -230,7 +228,7 @@ class Engine:
         return np.concatenate(parts)
 
     def _label(self, events: list[Label], sequence: int) -> None:
-        positions = self.store.positions(_ids([event.id for event in events])).astype(np.int64)
+        positions = self.store.positions(ids_array([event.id for event in events])).astype(np.int64)
         numbers = np.asarray(self.classes.numbers([event.label for event in events]), np.int64)
         for scores in self.scores.values():
             scores.score(positions, numbers, self.store.arrived, sequence)
@@ -238,7 +236,7 @@ class Engine:
         self.known.update(zip(positions.tolist(), numbers.tolist(), strict=True))
 
     def _learn(self, record: Batch, sequence: int) -> None:
-        positions = self.store.find(_ids(record.ids)) if record.ids else np.empty(0, np.int32)
+        positions = self.store.find(ids_array(record.ids)) if record.ids else np.empty(0, np.int32)
         labels = self.waiting.take(positions[positions >= 0].tolist())
         self._drop_removed()
         self.owed = self.owed and len(self.waiting) > 0
@@ -275,7 +273,7 @@ class Engine:
         """Return classes, scores, their columns, the cost and its bound, as of now."""
         learner, model = self.learners[self.main], self.models[self.main]
         unique = list(dict.fromkeys(ids))
-        sampled = self.store.sample(_ids(unique), learner.query_sampling, learner.query_key)
+        sampled = self.store.sample(ids_array(unique), learner.query_sampling, learner.query_key)
         labels = model.labels
         place = {id: i for i, id in enumerate(unique)}
         scores = model.scores(sampled) if len(labels) else np.empty((len(unique), 0), np.float32)
@@ -298,7 +296,7 @@ class Engine:
     def neighborhood(self, id: Id) -> Json:
         """Return the sampled neighbourhood that an answer about a node rests on, to be drawn."""
         learner = self.learners[self.main]
-        found = self.store.sample(_ids([id]), learner.query_sampling, learner.query_key)
+        found = self.store.sample(ids_array([id]), learner.query_sampling, learner.query_key)
         hops = np.searchsorted(np.array(found.sizes), np.arange(len(found.nodes)), side="right")
         known = [self.known.get(position) for position in found.nodes.tolist()]
         names = [None if number is None else self.classes.named(np.array([number])).tolist()[0] for number in known]
@@ -413,7 +411,7 @@ def _around(store: GraphStore, x: AnyArray, neighbors: list[Id], sampling: Neigh
         inner = replace(
             sampling, hops=sampling.hops - 1, fanout=tuple(None if cap < 0 else cap for cap in caps[1:]) or 1
         )
-        found = store.sample(_ids(chosen), inner, key)
+        found = store.sample(ids_array(chosen), inner, key)
         sizes = np.array([1, *(1 + size for size in found.sizes)], np.int64)
         indptr = np.concatenate([[0, len(chosen)], len(chosen) + found.indptr[1:].astype(np.int64)])
         indices = np.concatenate([np.arange(1, 1 + len(chosen)), 1 + found.indices]).astype(np.int32)
@@ -421,193 +419,3 @@ def _around(store: GraphStore, x: AnyArray, neighbors: list[Id], sampling: Neigh
     edge_weight, self_weight = weigh(sampling, sizes, indptr, indices, None)
     arrays = {"x": rows, "sizes": sizes, "indptr": indptr, "indices": indices, "norm": np.array(sampling.norm)}
     return from_arrays(arrays | {"edge_weight": edge_weight, "self_weight": self_weight})
-
-
-def _ids(ids: list[Any]) -> AnyArray:
-    return as_objects(ids) if ids and isinstance(ids[0], str) else np.array(ids, np.int64)
-
-
-def _pairs(first: list[Any], second: list[Any]) -> Any:
-    return [_ids(first), _ids(second)]
-
-
-def rows_of(events: list[Any], width: int) -> FloatArray:
-    """Return the features of events as rows."""
-    given = [event.x for event in events]
-    if all(type(x) is list for x in given):
-        return np.array(given, np.float32)
-    rows = np.zeros((len(given), width), np.float32)
-    for row, x in zip(rows, given, strict=True):
-        if isinstance(x, Sparse):
-            row[x.index] = x.value
-        else:
-            row[:] = np.frombuffer(x, "<f4") if isinstance(x, bytes) else x
-    return rows
-
-
-class _Check:
-    """Checks the events of a request against the graph, and against each other."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine, self._store = engine, engine.store
-        self._there: dict[Id, bool] = {}
-        self._edges: dict[tuple[Id, Id], bool] = {}
-        self._of_node: dict[Id, set[tuple[Id, Id]]] = {}
-        self._anew: set[Id] = set()  # nodes that the request adds or removes: the graph's edges are not theirs
-        self._kind: type | None = None
-        if self._store.arrived:
-            self._kind = str if self._store.id_kind == "text" else int
-        self._labels: type | None = None
-
-    def all(self, events: list[Event]) -> None:
-        """Raise `WrongEventError` for the first wrong event."""
-        if not events:
-            raise WrongEventError(0, "a request needs at least one event")
-        if len(events) > self._engine.config.most_events:
-            raise WrongEventError(
-                0, f"{len(events):,} events; a request has at most {self._engine.config.most_events:,}"
-            )
-        self._look_up(events)
-        self._check_features(events)
-        for line, event in enumerate(events, start=1):
-            why = self._wrong(event, line == len(events))
-            if why is not None:
-                raise WrongEventError(line, why)
-
-    def _look_up(self, events: list[Event]) -> None:
-        """Find out which of all named nodes are there, at once."""
-        named: dict[Id, None] = {}
-        for line, event in enumerate(events, start=1):
-            if isinstance(event, Node):
-                mentioned: tuple[Id, ...] = (event.id, *event.neighbors)
-            elif isinstance(event, Edge | RemoveEdge):
-                mentioned = (event.source, event.target)
-            elif isinstance(event, Label | Update | Remove):
-                mentioned = (event.id,)
-            else:
-                continue
-            for id in mentioned:
-                if id not in named:
-                    self._check_kind(id, line)
-                    named[id] = None
-        if named and self._store.arrived:
-            found = self._store.find(_ids(list(named)))
-            self._there = dict(zip(named, (found >= 0).tolist(), strict=True))
-
-    def _check_kind(self, id: Id, line: int) -> None:
-        if self._kind is None:
-            self._kind = type(id)
-        if type(id) is not self._kind:
-            kinds = {int: "integers", str: "text"}
-            raise WrongEventError(line, f"ids of this service are {kinds[self._kind]}; {id!r} is not")
-        if isinstance(id, int):
-            if not 0 <= id < 1 << 63:
-                raise WrongEventError(line, f"the id {id} is no integer from 0 to 2^63 - 1")
-        else:
-            try:
-                size = len(id.encode())
-            except UnicodeEncodeError as error:
-                raise WrongEventError(line, "an id is no valid text") from error
-            if not 0 < size <= 1024:
-                raise WrongEventError(line, "an id of text has 1 to 1,024 bytes")
-
-    def _check_features(self, events: list[Event]) -> None:
-        width = self._engine.config.features
-        for line, event in enumerate(events, start=1):
-            if not isinstance(event, Node | Update):
-                continue
-            x = event.x
-            if isinstance(x, Sparse):
-                wrong = len(x.index) != len(x.value) or any(not 0 <= i < width for i in x.index)
-                if wrong or len(set(x.index)) != len(x.index):
-                    raise WrongEventError(
-                        line, f"index and value must be of one length, with distinct indices below {width}"
-                    )
-            elif (len(x) // 4 if isinstance(x, bytes) else len(x)) != width or (isinstance(x, bytes) and len(x) % 4):
-                raise WrongEventError(line, f"x must have {width} features")
-        rows = [event for event in events if isinstance(event, Node | Update)]
-        if rows:
-            with np.errstate(over="ignore"):
-                finite = np.isfinite(rows_of(rows, width)).all(1)
-            if not finite.all():
-                line = events.index(rows[int(np.nonzero(~finite)[0][0])]) + 1
-                raise WrongEventError(line, "x has a number that is NaN, infinite or too large for 32 bits")
-
-    def _wrong(self, event: Event, last: bool) -> str | None:
-        if isinstance(event, Node):
-            return self._wrong_node(event)
-        if isinstance(event, Edge | RemoveEdge):
-            return self._wrong_edge(event)
-        if isinstance(event, Learn):
-            return None if last else "learn must be the last event of a request"
-        if not self._there.get(event.id):
-            return f"node {event.id!r} is not there"
-        if isinstance(event, Remove):
-            self._there[event.id] = False
-            self._anew.add(event.id)
-            for pair in self._of_node.pop(event.id, ()):
-                self._edges[pair] = False
-        if isinstance(event, Label):
-            return self._wrong_label(event)
-        return None
-
-    def _wrong_node(self, event: Node) -> str | None:
-        if self._there.get(event.id):
-            return f"node {event.id!r} is there already"
-        if event.time is not None and not np.isfinite(event.time):
-            return "time is NaN or infinite"
-        for neighbor in event.neighbors:
-            if neighbor == event.id:
-                return f"node {event.id!r} has an edge to itself"
-            if not self._there.get(neighbor):
-                return f"neighbor {neighbor!r} is not there"
-        self._there[event.id] = True
-        self._anew.add(event.id)
-        for neighbor in event.neighbors:
-            self._put(_edge(event.id, neighbor))
-        return None
-
-    def _put(self, pair: tuple[Id, Id]) -> None:
-        self._edges[pair] = True
-        for end in pair:
-            self._of_node.setdefault(end, set()).add(pair)
-
-    def _wrong_edge(self, event: Edge | RemoveEdge) -> str | None:
-        pair = _edge(event.source, event.target)
-        if event.source == event.target:
-            return f"node {event.source!r} has an edge to itself"
-        for end in pair:
-            if not self._there.get(end):
-                return f"node {end!r} is not there"
-        if isinstance(event, Edge):
-            self._put(pair)
-            return None
-        if not self._has(pair):
-            return f"there is no edge between {event.source!r} and {event.target!r}"
-        self._edges[pair] = False
-        return None
-
-    def _has(self, pair: tuple[Id, Id]) -> bool:
-        if pair in self._edges:
-            return self._edges[pair]
-        if pair[0] in self._anew or pair[1] in self._anew:
-            return False
-        return bool(self._store.have_edges([_ids([pair[0]]), _ids([pair[1]])])[0])
-
-    def _wrong_label(self, event: Label) -> str | None:
-        if event.candidates is not None:
-            return "candidates are not supported: this service chooses among all classes"
-        if isinstance(event.label, int) and not 0 <= event.label < 1 << 62:
-            return "a label is text, or an integer from 0"
-        if isinstance(event.label, str) and (not 0 < len(event.label) <= 1024 or not event.label.isprintable()):
-            return "a label of text has 1 to 1,024 printable characters"
-        classes = self._engine.classes
-        kind = self._labels or (str if classes.are_text else int if classes.begun else type(event.label))
-        if type(event.label) is not kind:
-            return f"labels of this service are {'text' if kind is str else 'integers'}; {event.label!r} is not"
-        self._labels = kind
-        return None
-
-
-def _edge(first: Id, second: Id) -> tuple[Id, Id]:
-    return (first, second) if str(first) <= str(second) else (second, first)

@@ -34,8 +34,9 @@ from ocgl.errors import (
 from ocgl.files import building, make_folder, remove_leftovers, write_json
 from ocgl.graph import GraphStore
 from ocgl.graph.durable import DurableStore
+from ocgl.serving.checks import is_id, rows_of
 from ocgl.serving.config import ServiceConfig
-from ocgl.serving.engine import Accepted, Engine, rows_of
+from ocgl.serving.engine import Accepted, Engine
 from ocgl.serving.events import (
     Abandon,
     Batch,
@@ -454,7 +455,7 @@ class Service:
         engine = self.engine
         kind = str if engine.store.id_kind == "text" else int
         for id in ids:
-            if not engine.store.arrived or type(id) is not kind or not _is_id(id):
+            if not engine.store.arrived or type(id) is not kind or not is_id(id):
                 raise UnknownNodeError(f"node {id!r} has not arrived, or was removed")
         found = self._prediction(engine.answer(ids))
         self.timings["answer"].append(time.perf_counter() - begin)
@@ -608,13 +609,6 @@ def _locked_file(folder: Path) -> int:
         os.close(descriptor)
         raise ServiceError(f"the service in {folder} is running already") from error
     return descriptor
-
-
-def _is_id(id: Id) -> bool:
-    """Return whether a node could have this id."""
-    if isinstance(id, int):
-        return 0 <= id < 1 << 63
-    return 0 < len(id.encode(errors="replace")) <= 1024
 
 
 def _unused(engine: Engine) -> Id:
