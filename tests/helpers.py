@@ -17,6 +17,10 @@ CLOCKS = ("learn_seconds", "evaluate_seconds", "peak_rss_bytes", "store")
 """Keys of a result that differ between runs that are otherwise bit-equal."""
 
 
+COARSE = ("--grids", "coarse", "--seeds", "2", "--tune-seeds", "1")
+"""Options of a short `ocgl bench`."""
+
+
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
     """Return a folder that `make` has filled, once for all workers of a test run."""
     base = factory.getbasetemp()

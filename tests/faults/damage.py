@@ -23,24 +23,12 @@ from typing import Any
 
 from ocgl.experiments.executors import LocalExecutor
 from tests.faults.zygote import Ended, Zygote
+from tests.helpers import COARSE
 
 GRAPH = "sbm:nodes=200,edges=500,classes=4,width=4"
 OTHER = "sbm:nodes=200,edges=500,classes=4,width=4,seed=1"
 SHORT = ["--set", "batch_size=40"]
-BENCH = [
-    "bench",
-    "--strategies",
-    "linear,slda",
-    "--seeds",
-    "2",
-    "--grids",
-    "coarse",
-    "--tune-seeds",
-    "1",
-    *SHORT,
-    "--workers",
-    "0",
-]
+BENCH = ["bench", "--strategies", "linear,slda", *COARSE, *SHORT, "--workers", "0"]
 SCORES = ("AAP", "AP", "AF", "AF_T", "matrix", "prequential", "stream_hash", "hyperparameters")
 
 INTERRUPTED = """

@@ -15,6 +15,7 @@ import pytest
 from ocgl.experiments.result_store import ResultStore
 from tests.faults.damage import BENCH, GRAPH, INTERRUPTED, SCORES, SHORT
 from tests.faults.zygote import Ended, Zygote
+from tests.helpers import COARSE
 
 pytestmark = pytest.mark.slow
 CODES = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES)
@@ -143,18 +144,7 @@ def test_a_full_disk_during_a_run_loses_nothing(small_disk: Path, tmp_path: Path
 
 
 def test_a_full_disk_during_a_bench_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
-    arguments = [
-        "bench",
-        "digits",
-        "--strategies",
-        "slda,linear",
-        "--grids",
-        "coarse",
-        "--seeds",
-        "2",
-        "--tune-seeds",
-        "1",
-    ]
+    arguments = ["bench", "digits", "--strategies", "slda,linear", *COARSE]
     arguments += ["--set", "batch_size=60", "--out", "b", "--workers", "2"]
     (small_disk / "ballast").write_bytes(bytes(140_000))
     ended = command(*arguments, cwd=small_disk)

@@ -16,24 +16,11 @@ from ocgl import files
 from ocgl.experiments.result_store import RESULT, ResultStore
 from ocgl.experiments.run_directory import CHECKPOINT
 from tests.faults.damage import SCORES
-from tests.helpers import once
+from tests.helpers import COARSE, once
 
 pytestmark = pytest.mark.slow
 RUN = ["run", "--dataset", "digits", "--strategy", "linear", "--set", "passes=5", "--set", "batch_size=2"]
-BENCH = [
-    "bench",
-    "digits",
-    "--strategies",
-    "linear",
-    "--grids",
-    "coarse",
-    "--seeds",
-    "2",
-    "--tune-seeds",
-    "1",
-    "--set",
-    "batch_size=20",
-]
+BENCH = ["bench", "digits", "--strategies", "linear", *COARSE, "--set", "batch_size=20"]
 ENDS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143, signal.SIGINT: 130}
 
 

@@ -100,6 +100,8 @@ class Service:
     def __init__(self, folder: Path, config: ServiceConfig | None = None) -> None:
         torch.set_num_threads(1)
         threadpool_limits(1)
+        if config is not None:
+            Engine(config, GraphStore(sparse=config.sparse))  # a wrong name or value leaves no folder
         make_folder(folder)
         self.folder = folder
         self._lock_file = _locked_file(folder)
