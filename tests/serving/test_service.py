@@ -364,7 +364,7 @@ def test_what_the_state_depends_on_cannot_be_edited(tmp_path: Path) -> None:
 def test_a_service_that_cannot_be_begins_nothing(tmp_path: Path) -> None:
     for wrong in ({"strategy": "rigde"}, {"strategy": "joint"}, {"strategy": "er", "hyperparameters": {"lr": -1.0}}):
         with pytest.raises(errors.ConfigError):
-            Service(tmp_path / "s", ServiceConfig(features=3, **wrong))  # type: ignore[arg-type]
+            Service(tmp_path / "s", ServiceConfig(features=3, **wrong))
         assert not (tmp_path / "s").exists()
 
 
