@@ -3,8 +3,9 @@
     python -m studies.backbones [--workers N] [--budget-minutes M] [--page]
 
 By the protocol on coarse grids: configurations selected with five seeds on the first two tasks, three seeds of runs,
-anytime scores after every 20th batch. What is finished lies in results/backbones and is never computed again. The page
-is docs/backbones.md; --page writes it from what is there.
+anytime scores after every 20th batch. The offline bound stops after five epochs without a better validation score. All
+online methods come first, then the bounds. What is finished lies in results/backbones and is never computed again. The
+page is docs/backbones.md; --page writes it from what is there.
 """
 
 import argparse
@@ -28,6 +29,8 @@ from studies.beyond import GRAPHS
 OUT = Path("results/backbones")
 ONLINE = ("bare", "er", "ssm-er", "ewc")
 JOINT = "joint"
+BOUND: Json = {"curve": False, "patience": 5}
+"""Options of the offline bound: one network for the whole stream, and a fourth of the usual patience."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def sweeps() -> dict[tuple[str, str], list[Sweep]]:
             }
             found[title, network.name] = [
                 Sweep(dataset, ONLINE, OUT, overrides=chosen, **common),
-                Sweep(dataset, (JOINT,), OUT, overrides=chosen | {"curve": False}, **common | {"tune_seeds": 1}),
+                Sweep(dataset, (JOINT,), OUT, overrides=chosen | BOUND, **common | {"tune_seeds": 1}),
             ]
     return found
 
@@ -95,15 +98,15 @@ def main() -> int:
         with LocalExecutor(given.workers) as pool:
             if OUT.is_dir():
                 console.print(f"{verify_and_adopt(OUT, pool)[0]} results of other code adopted")
-            for where, parts in sweeps().items():
-                for sweep in parts:
-                    left = None
-                    if given.budget_minutes is not None:
-                        left = given.budget_minutes - (time.monotonic() - begin) / 60
-                        if left <= 0:
-                            return 0
-                    console.print(f"{', '.join(where)}: {forecast_text(forecast(sweep), given.workers)}")
-                    failed += run_sweep(sweep, pool, budget_minutes=left).failed
+            planned = [(where, parts[part]) for part in (0, 1) for where, parts in sweeps().items()]
+            for where, sweep in planned:
+                left = None
+                if given.budget_minutes is not None:
+                    left = given.budget_minutes - (time.monotonic() - begin) / 60
+                    if left <= 0:
+                        break
+                console.print(f"{', '.join(where)}: {forecast_text(forecast(sweep), given.workers)}")
+                failed += run_sweep(sweep, pool, budget_minutes=left).failed
         ResultStore(OUT).pack()
     backbones_page.write()
     for failure in failed:
