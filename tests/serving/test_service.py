@@ -464,7 +464,15 @@ def test_all_kinds_of_events(tmp_path: Path) -> None:
             client.node("c")
         assert gone.value.status == 404
         metrics = httpx.get(running.url + "/metrics").text
-        assert "ocgl_nodes 3" in metrics and 'ocgl_scored_answers{strategy="ridge"} 2' in metrics
+        assert "ocgl_nodes 3.0" in metrics and 'ocgl_scored_answers_total{strategy="ridge"} 2.0' in metrics
+        assert 'ocgl_request_seconds_count{route="/v1/predict",status="200"} 2.0' in metrics
+        value = {
+            line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in metrics.splitlines() if line[0] != "#"
+        }
+        for what in ("update", "answer"):
+            for of in ("nodes", "edges", "bytes"):
+                labels = f'{{of="{of}",what="{what}"}}'
+                assert 0 <= value[f"ocgl_cost{labels}"] <= value[f"ocgl_cost_bound{labels}"]
         schema = httpx.get(running.url + "/openapi.json").json()
         assert {"/v1/events", "/v1/predict", "/v1/status"} <= set(schema["paths"])
         assert running.stop() == 0

@@ -9,7 +9,7 @@ import sys
 import warnings
 from typing import Any
 
-from ocgl.cli import lists, run, serve, sweeps  # noqa: F401 - importing a module registers its commands
+from ocgl.cli import check, lists, run, serve, sweeps  # noqa: F401 - importing a module registers its commands
 from ocgl.cli.common import Terminated, app, end_on_sigterm, errors, interruptible, say, terminated
 from ocgl.errors import FileWarning, Interrupted, OcglError, StateWarning
 from ocgl.text import printable

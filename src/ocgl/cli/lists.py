@@ -1,4 +1,4 @@
-"""Commands that need no run: `datasets`, `convert`, `strategies`, `expansion` and `check`."""
+"""Commands that need no run: `datasets`, `convert`, `strategies` and `expansion`."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ocgl.cli.common import DataRoot, StreamKind, app, console, say
-from ocgl.code import is_file_spec
-from ocgl.errors import ConfigError, OcglError
+from ocgl.errors import ConfigError
 from ocgl.files import write_whole
-from ocgl.text import printable
 from ocgl.types import Json
 
 Dataset = Annotated[
@@ -165,39 +163,3 @@ def strategies(
             values = ", ".join(f"{key}={value}" for key, value in make_strategy(name).hyperparameters().items())
             table.add_row(name, Text(values), Text(find(name).reference))
     console.print(table)
-
-
-@app.command()
-def check(
-    strategy: Annotated[str, typer.Argument(help="A name from `ocgl strategies`, or path/to/file.py:Class.")],
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="Hyperparameter as key=value; may be repeated.")
-    ] = None,
-) -> None:
-    """Run the checks that every strategy must pass, and list which hold."""
-    from ocgl.experiments.config import parse_override
-    from ocgl.strategies import make_strategy
-    from ocgl.strategies._core.user_files import located
-    from ocgl.testing import CHECKS, ContractError, small_graph
-
-    values = dict(map(parse_override, overrides or ()))
-    folder = Path(strategy.rpartition(":")[0]).resolve().parent if is_file_spec(strategy) else None
-    try:
-        make_strategy(strategy, **values)
-    except OcglError:
-        raise
-    except Exception as error:
-        raise ConfigError(f"{strategy} cannot be made: {located(error, folder)}") from error
-    failed = 0
-    for check_strategy in CHECKS:
-        try:
-            check_strategy(lambda: make_strategy(strategy, seed=3, **values), small_graph())
-            verdict, style = "holds", "green"
-        except ContractError as error:
-            verdict, style, failed = f"fails: {error}", "red", failed + 1
-        except Exception as error:  # a strategy may raise anything; the other checks run all the same
-            verdict, style, failed = f"raises {located(error, folder)}", "red", failed + 1
-        word, _, rest = printable(verdict).partition(" ")
-        line = Text(f"{check_strategy.__name__.replace('_', ' '):45} ").append(word, style).append(f" {rest}".rstrip())
-        console.print(line, soft_wrap=True)
-    raise typer.Exit(1 if failed else 0)

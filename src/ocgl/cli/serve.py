@@ -2,8 +2,6 @@
 
 import contextlib
 import json
-import logging
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +9,7 @@ import typer
 
 from ocgl.cli.common import DataRoot, StreamKind, app, console, say, terminated
 from ocgl.errors import ConfigError, MissingExtraError, ServiceError
+from ocgl.serving.logs import LogFormat, begin_logging
 from ocgl.types import Json
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -21,9 +20,11 @@ Folder = Annotated[Path, typer.Argument(help="Folder of the service.")]
 Dir = Annotated[Path, typer.Option("--dir", help="Folder of the service.")]
 
 
-def _needs_extra() -> None:
+def needs_extra() -> None:
+    """Raise `MissingExtraError` unless the extra `serve` is installed."""
     try:
         import fastapi  # noqa: F401
+        import httpx  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("ocgl serve", "serve") from error
@@ -45,9 +46,12 @@ def serve(
     kafka: Annotated[str | None, typer.Option(help="Take events from a Kafka topic too: BROKERS/TOPIC.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; others than the loopback need keys.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any.", min=0, max=65535)] = 8000,
+    logs: Annotated[
+        LogFormat, typer.Option(help="Logs on standard error: json, text, or auto (text at a terminal).")
+    ] = LogFormat.auto,
 ) -> None:
     """Run the service of a folder: it learns from the events that it gets, and answers at any time."""
-    _needs_extra()
+    needs_extra()
     import uvicorn
 
     from ocgl.serving.api import make_app
@@ -59,9 +63,8 @@ def serve(
     keys = Keys(folder)
     if host not in LOOPBACK and not len(keys):
         raise ServiceError("without keys a service listens on the loopback address only; `ocgl keys add` makes one")
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
+    begin_logging(logs)
     service = Service(folder, config)
-    say(f"recovered: {json.dumps(service.recovered)}")
     source = None if kafka is None else KafkaSource(service, kafka)
     made = make_app(service, keys, source)
     server = uvicorn.Server(
@@ -71,6 +74,7 @@ def serve(
             port=port,
             log_level="warning",
             access_log=False,
+            log_config=None,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=3,
         )
@@ -167,7 +171,7 @@ def play(
     data_root: DataRoot = None,
 ) -> None:
     """Stream a benchmark into a running service as a client would, and score its answers."""
-    _needs_extra()
+    needs_extra()
     from ocgl.datasets import load_dataset
     from ocgl.experiments.config import defaults_of, parse_override
     from ocgl.files import write_json

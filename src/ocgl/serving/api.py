@@ -4,7 +4,7 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -15,6 +15,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 import ocgl
 from ocgl.errors import (
@@ -27,8 +28,9 @@ from ocgl.errors import (
 )
 from ocgl.serving.events import Event, Id, Sparse, WrongEventError, parse
 from ocgl.serving.keys import Keys
+from ocgl.serving.metrics import Metrics, Timed
 from ocgl.serving.service import Prediction, Service
-from ocgl.serving.status import bound_of, cost_of, figures_of, node_of, prometheus, state_of
+from ocgl.serving.status import bound_of, cost_of, figures_of, node_of, state_of
 from ocgl.types import Json
 
 if TYPE_CHECKING:
@@ -80,6 +82,30 @@ class ProblemError(Exception):
         super().__init__(detail)
 
 
+class Guard:
+    """Lets nobody through who may not, before anything else is done for a request.
+
+    Args:
+        app: the application behind it.
+        keys: the API keys.
+        closed: whether a key is needed.
+    """
+
+    def __init__(self, app: ASGIApp, keys: Keys, closed: bool) -> None:
+        self._app, self._keys, self._closed = app, keys, closed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+        if scope["type"] == "http":
+            try:
+                _check_access(Request(scope), self._keys, self._closed)
+            except ProblemError as error:
+                refused = JSONResponse(error.body, error.status, error.headers, "application/problem+json")
+                await refused(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
 def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) -> FastAPI:
     """Make the application of a service.
 
@@ -120,13 +146,9 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
     async def other(_: Request, error: HTTPException) -> Response:
         return await problem(_, ProblemError(error.status_code, str(error.detail), str(error.detail)))
 
-    @app.middleware("http")
-    async def guard(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
-        try:
-            _check_access(request, keys, closed)
-        except ProblemError as error:
-            return JSONResponse(error.body, error.status, error.headers, "application/problem+json")
-        return await call(request)
+    metrics = Metrics()
+    app.add_middleware(Guard, keys=keys, closed=closed)
+    app.add_middleware(Timed, metrics=metrics)
 
     @app.post(
         "/v1/events", openapi_extra=_body({"type": "array", "items": {"$ref": "#/components/schemas/Event"}}, True)
@@ -225,9 +247,9 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
         return PlainTextResponse(service.failure or "not ready", 503)
 
     @app.get("/metrics", response_class=PlainTextResponse)
-    async def metrics() -> str:
+    async def figures() -> str:
         """Tell figures in the format of Prometheus."""
-        return prometheus(await _status(service))
+        return metrics.text(await _status(service))
 
     @app.get("/", include_in_schema=False)
     async def dashboard() -> HTMLResponse:
@@ -366,6 +388,7 @@ def _answer(found: Prediction, question: Question, around: Json | None) -> bytes
             "predictions": predictions,
             "sequence": found.sequence,
             "weights_sequence": found.weights_sequence,
+            "weights_seconds": round(found.weights_seconds, 4),
             "cost": cost_of(found.cost),
             "bound": bound_of(found.bound),
         }

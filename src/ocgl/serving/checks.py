@@ -1,5 +1,7 @@
 """Whether the events of a request can be applied as a whole."""
 
+from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -47,8 +49,8 @@ def pairs_array(first: list[Any], second: list[Any]) -> Any:
 def rows_of(events: list[Any], width: int) -> FloatArray:
     """Return the features of events as rows."""
     given = [event.x for event in events]
-    if all(type(x) is list for x in given):
-        return np.array(given, np.float32)
+    if all(type(x) is bytes for x in given):
+        return np.frombuffer(b"".join(given), "<f4").reshape(-1, width)
     rows = np.zeros((len(given), width), np.float32)
     for row, x in zip(rows, given, strict=True):
         if isinstance(x, Sparse):
@@ -58,6 +60,51 @@ def rows_of(events: list[Any], width: int) -> FloatArray:
     return rows
 
 
+def packed(events: list[Event], config: ServiceConfig) -> list[Event]:
+    """Return the events with their features as 32-bit numbers, as the log holds them.
+
+    Raises `WrongEventError` for what is wrong whatever the graph is: too many events, wrong numbers of features,
+    numbers that are not finite.
+    """
+    if not events:
+        raise WrongEventError(0, "a request needs at least one event")
+    if len(events) > config.most_events:
+        raise WrongEventError(0, f"{len(events):,} events; a request has at most {config.most_events:,}")
+    width = config.features
+    given = [(line, event) for line, event in enumerate(events) if isinstance(event, Node | Update)]
+    if not given:
+        return events
+    for line, event in given:
+        why = _wrong_features(event.x, width)
+        if why is not None:
+            raise WrongEventError(line + 1, why)
+    with np.errstate(over="ignore"):
+        plain = all(type(event.x) is list for _, event in given)
+        chosen = [event for _, event in given]
+        rows = np.array([event.x for event in chosen], np.float32) if plain else rows_of(chosen, width)
+    finite = np.isfinite(rows).all(1)
+    if not finite.all():
+        line = given[int(np.nonzero(~finite)[0][0])][0]
+        raise WrongEventError(line + 1, "x has a number that is NaN, infinite or too large for 32 bits")
+    found = list(events)
+    content, size = np.ascontiguousarray(rows, "<f4").tobytes(), 4 * width
+    for number, (line, event) in enumerate(given):
+        if type(event.x) is list:
+            x = content[number * size : (number + 1) * size]
+            found[line] = Node(event.id, x, event.neighbors, event.time) if type(event) is Node else Update(event.id, x)
+    return found
+
+
+def _wrong_features(x: list[float] | Sparse | bytes, width: int) -> str | None:
+    if isinstance(x, Sparse):
+        wrong = len(x.index) != len(x.value) or any(not 0 <= i < width for i in x.index)
+        if wrong or len(set(x.index)) != len(x.index):
+            return f"index and value must be of one length, with distinct indices below {width}"
+        return None
+    right = len(x) == (4 * width if isinstance(x, bytes) else width)
+    return None if right else f"x must have {width} features"
+
+
 class RequestCheck:
     """Checks the events of a request against the graph, and against each other.
 
@@ -65,10 +112,12 @@ class RequestCheck:
         config: what the service is.
         store: its graph.
         classes: its classes.
+        seen: labels that were seen, as the user knows them.
     """
 
-    def __init__(self, config: ServiceConfig, store: GraphStore, classes: ClassNames) -> None:
-        self._config, self._store, self._classes = config, store, classes
+    def __init__(self, config: ServiceConfig, store: GraphStore, classes: ClassNames, seen: Mapping[Id, None]) -> None:
+        self._config, self._store, self._classes, self._seen = config, store, classes, seen
+        self._new_labels: set[Id] = set()
         self._there: dict[Id, bool] = {}
         self._edges: dict[tuple[Id, Id], bool] = {}
         self._of_node: dict[Id, set[tuple[Id, Id]]] = {}
@@ -80,16 +129,56 @@ class RequestCheck:
 
     def all(self, events: list[Event]) -> None:
         """Raise `WrongEventError` for the first wrong event."""
-        if not events:
-            raise WrongEventError(0, "a request needs at least one event")
-        if len(events) > self._config.most_events:
-            raise WrongEventError(0, f"{len(events):,} events; a request has at most {self._config.most_events:,}")
+        if not self.plainly_right(events):
+            self.closely(events)
+
+    def closely(self, events: list[Event]) -> None:
+        """Check event by event."""
         self._look_up(events)
-        self._check_features(events)
         for line, event in enumerate(events, start=1):
             why = self._wrong(event, line == len(events))
             if why is not None:
                 raise WrongEventError(line, why)
+
+    def plainly_right(self, events: list[Event]) -> bool:
+        """Return whether a request of new nodes, followed by labels, is right; False if that takes a closer look.
+
+        Most requests are of this kind, and are checked with arrays.
+        """
+        kinds = [type(event) for event in events]
+        count, named = kinds.count(Node), kinds.count(Label)
+        end = [Learn] if kinds[-1] is Learn else []
+        if kinds != [Node] * count + [Label] * named + end:
+            return False
+        nodes: list[Node] = events[:count]  # type: ignore[assignment]
+        labels: list[Label] = events[count : count + named]  # type: ignore[assignment]
+        ids = [node.id for node in nodes]
+        sizes = [len(node.neighbors) for node in nodes]
+        near = [neighbor for node in nodes for neighbor in node.neighbors]
+        mentioned = [*ids, *near, *(label.id for label in labels)]
+        types = set(map(type, mentioned))
+        if len(types) > 1 or (self._kind is not None and not types <= {self._kind}):
+            return False
+        if not types <= {int, str} or not all(map(is_id, mentioned)):
+            return False
+        if not all(node.time is None or isfinite(node.time) for node in nodes):
+            return False
+        places = {id: number for number, id in enumerate(ids)}
+        there = np.zeros(len(mentioned), np.bool_)
+        if self._store.arrived and mentioned:
+            there = self._store.find(ids_array(mentioned)) >= 0
+        if len(places) != count or there[:count].any():
+            return False
+        owners = np.repeat(np.arange(count), sizes)
+        for missing in np.nonzero(~there)[0][count:].tolist():
+            place = places.get(mentioned[missing])
+            first = owners[missing - count] if missing < count + len(near) else count
+            if place is None or place >= first:
+                return False
+        values = {(type(label.label), label.label): label for label in labels}
+        return all(label.candidates is None for label in labels) and all(
+            self._wrong_label(label) is None for label in values.values()
+        )
 
     def _look_up(self, events: list[Event]) -> None:
         """Find out which of all named nodes are there, at once."""
@@ -119,28 +208,6 @@ class RequestCheck:
             raise WrongEventError(line, f"ids of this service are {kinds[self._kind]}; {id!r} is not")
         if not is_id(id):
             raise WrongEventError(line, f"an id is an integer from 0 to 2^63 - 1, or text of 1 to {LONGEST:,} bytes")
-
-    def _check_features(self, events: list[Event]) -> None:
-        width = self._config.features
-        for line, event in enumerate(events, start=1):
-            if not isinstance(event, Node | Update):
-                continue
-            x = event.x
-            if isinstance(x, Sparse):
-                wrong = len(x.index) != len(x.value) or any(not 0 <= i < width for i in x.index)
-                if wrong or len(set(x.index)) != len(x.index):
-                    raise WrongEventError(
-                        line, f"index and value must be of one length, with distinct indices below {width}"
-                    )
-            elif (len(x) // 4 if isinstance(x, bytes) else len(x)) != width or (isinstance(x, bytes) and len(x) % 4):
-                raise WrongEventError(line, f"x must have {width} features")
-        rows = [event for event in events if isinstance(event, Node | Update)]
-        if rows:
-            with np.errstate(over="ignore"):
-                finite = np.isfinite(rows_of(rows, width)).all(1)
-            if not finite.all():
-                line = events.index(rows[int(np.nonzero(~finite)[0][0])]) + 1
-                raise WrongEventError(line, "x has a number that is NaN, infinite or too large for 32 bits")
 
     def _wrong(self, event: Event, last: bool) -> str | None:
         if isinstance(event, Node):
@@ -215,6 +282,10 @@ class RequestCheck:
         if type(event.label) is not kind:
             return f"labels of this service are {'text' if kind is str else 'integers'}; {event.label!r} is not"
         self._labels = kind
+        if event.label not in self._seen:
+            self._new_labels.add(event.label)
+            if len(self._seen) + len(self._new_labels) > self._config.most_classes:
+                return f"this service knows at most {self._config.most_classes:,} classes; {event.label!r} is one more"
         return None
 
 

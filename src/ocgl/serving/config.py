@@ -29,6 +29,7 @@ class ServiceConfig(BaseModel):
         window: answers that the recent accuracy is taken over.
         most_events: most events of a request.
         most_bytes: most bytes of a request.
+        most_classes: most classes.
         queue: most requests that wait; more are answered with 429.
         snapshot_records: records between two snapshots.
         keys_kept: idempotency keys that are remembered.
@@ -48,6 +49,7 @@ class ServiceConfig(BaseModel):
     window: PositiveInt = 1000
     most_events: PositiveInt = 10_000
     most_bytes: PositiveInt = 32 << 20
+    most_classes: PositiveInt = 1_000
     queue: PositiveInt = 256
     snapshot_records: PositiveInt = 20_000
     keys_kept: PositiveInt = 100_000

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ocgl.checked import canonical_json
 from ocgl.errors import ConfigError, OcglError, StateError
 from ocgl.graph import Cost, GraphStore, Labels, Neighborhood, NeighborSampling, from_arrays
 from ocgl.graph.features import dense
+from ocgl.graph.growable import Growable
 from ocgl.graph.neighborhood import weigh
 from ocgl.serving.checks import RequestCheck, ids_array, pairs_array, rows_of
 from ocgl.serving.config import ServiceConfig
@@ -59,6 +61,16 @@ class Accepted:
     digest: str
 
 
+class Waiting(WaitingLabels):
+    """Waiting labels of which the first are found without a look at the others."""
+
+    def first(self, count: int) -> tuple[IntArray, IntArray]:
+        """Return positions and labels of those that have waited longest."""
+        count = min(count, len(self))
+        positions = np.fromiter(islice(self._labels, count), np.int64, count)
+        return positions, np.fromiter(islice(self._labels.values(), count), np.int64, count)
+
+
 class Engine:
     """Graph, strategies, waiting labels and scores of a service.
 
@@ -91,8 +103,10 @@ class Engine:
             self.models[name] = Model(strategy)
             self.scores[name] = Prequential(config.window)
         self.classes = ClassNames()
-        self.waiting = WaitingLabels()
-        self.known: dict[int, int] = {}
+        self.seen: dict[Id, None] = {}  # labels, as the user knows them
+        self.waiting = Waiting()
+        self._known = Growable(np.int64)  # number of each node's class by position; -1 while it has no label
+        self._removed = 0
         self.accepted: dict[str, Accepted] = {}
         self.offsets: dict[str, int] = {}
         self.batches = 0
@@ -106,7 +120,7 @@ class Engine:
 
     def check(self, events: list[Event]) -> None:
         """Raise `WrongEventError` if a request cannot be applied as a whole."""
-        RequestCheck(self.config, self.store, self.classes).all(events)
+        RequestCheck(self.config, self.store, self.classes, self.seen).all(events)
 
     def due(self) -> Batch | None:
         """Return the next full batch of waiting labels."""
@@ -196,8 +210,7 @@ class Engine:
         elif isinstance(first, Remove):
             positions = self.store.positions(ids_array([event.id for event in events]))
             self.store.remove(ids_array([event.id for event in events]))
-            for position in positions.tolist():
-                self.known.pop(position, None)
+            self._known.rows[positions] = -1
         elif isinstance(first, Label):
             self._label(events, sequence)
 
@@ -209,6 +222,7 @@ class Engine:
         times = [first + i if event.time is None else event.time for i, event in enumerate(events)]
         edges = pairs_array(sources, targets) if sources else ((), ())
         self.store.add(ids_array(ids), rows_of(events, self.config.features), edges, times)
+        self._known.extend(np.full(len(ids), -1, np.int64))
         for name, model in self.models.items():
             self.scores[name].answered(first, self._asked(name, model, ids_array(ids)))
 
@@ -229,11 +243,13 @@ class Engine:
 
     def _label(self, events: list[Label], sequence: int) -> None:
         positions = self.store.positions(ids_array([event.id for event in events])).astype(np.int64)
-        numbers = np.asarray(self.classes.numbers([event.label for event in events]), np.int64)
+        labels = [event.label for event in events]
+        numbers = np.asarray(self.classes.numbers(labels), np.int64)
+        self.seen |= dict.fromkeys(labels)
         for scores in self.scores.values():
             scores.score(positions, numbers, self.store.arrived, sequence)
         self.waiting.add(positions, numbers)
-        self.known.update(zip(positions.tolist(), numbers.tolist(), strict=True))
+        self._known.rows[positions] = numbers
 
     def _learn(self, record: Batch, sequence: int) -> None:
         positions = self.store.find(ids_array(record.ids)) if record.ids else np.empty(0, np.int32)
@@ -256,6 +272,9 @@ class Engine:
 
     def _drop_removed(self) -> None:
         """Forget waiting labels of nodes that were removed."""
+        if self._removed == self.store.removed:
+            return
+        self._removed = self.store.removed
         positions, _ = self.waiting.first(len(self.waiting))
         gone = positions[~self.store.is_present(positions)] if len(positions) else positions
         self.waiting.take(gone.tolist())
@@ -298,12 +317,16 @@ class Engine:
         learner = self.learners[self.main]
         found = self.store.sample(ids_array([id]), learner.query_sampling, learner.query_key)
         hops = np.searchsorted(np.array(found.sizes), np.arange(len(found.nodes)), side="right")
-        known = [self.known.get(position) for position in found.nodes.tolist()]
-        names = [None if number is None else self.classes.named(np.array([number])).tolist()[0] for number in known]
+        names = [self.known_label(position) for position in found.nodes.tolist()]
         ids = self.store.ids_at(found.nodes).tolist()
         nodes = [{"id": i, "hop": h, "label": n} for i, h, n in zip(ids, hops.tolist(), names, strict=True)]
         rows = np.repeat(np.arange(len(found.indptr) - 1), np.diff(found.indptr))
         return {"nodes": nodes, "edges": np.stack([rows, found.indices]).T.tolist()}
+
+    def known_label(self, position: int) -> Any:
+        """Return the class of the node at a position of arrival; None if its label has not come."""
+        number = self._known.rows[position]
+        return None if number < 0 else self.classes.named(np.array([number])).tolist()[0]
 
     @property
     def weights_sequence(self) -> int:
@@ -315,11 +338,11 @@ class Engine:
     def state(self) -> State:
         """Return everything but the graph."""
         waiting = self.waiting.state()
-        known = np.array([list(self.known), list(self.known.values())], np.int64).reshape(2, -1)
         facts: Json = {
             "sequence": self.sequence,
             "main": self.main,
             "classes": self.classes.facts(),
+            "seen": list(self.seen),
             "accepted": [[key, one.accepted, one.sequence, one.digest] for key, one in self.accepted.items()],
             "offsets": self.offsets,
             "batches": self.batches,
@@ -331,7 +354,7 @@ class Engine:
             "published": [name for name, model in self.models.items() if model.published is not None],
             "solving": [name for name, model in self.models.items() if model.solving is not None],
         }
-        state = State({"known": known}, facts).include("waiting", waiting)
+        state = State({"known": self._known.rows.copy()}, facts).include("waiting", waiting)
         for number, name in enumerate(self.learners):
             state.include(f"learner {number}", self.learners[name].state())
             state.include(f"scores {number}", self.scores[name].state())
@@ -349,10 +372,13 @@ class Engine:
         self.sequence, self.main, self.batches = facts["sequence"], facts["main"], facts["batches"]
         self.events, self.owed = facts["events"], facts["owed"]
         self.classes.load(facts["classes"])
+        self.seen = dict.fromkeys(facts["seen"])
         self.accepted = {key: Accepted(count, at, digest) for key, count, at, digest in facts["accepted"]}
         self.offsets, self.failed = dict(facts["offsets"]), dict(facts["failed"])
         self.abandoned = dict(facts["abandoned"])
-        self.known = dict(zip(*state.arrays["known"].tolist(), strict=True))
+        self._known = Growable(np.int64)
+        self._known.extend(state.arrays["known"])
+        self._removed = self.store.removed
         self.waiting.load_state(state.part("waiting"))
         for number, name in enumerate(self.learners):
             self.learners[name].load_state(state.part(f"learner {number}"))

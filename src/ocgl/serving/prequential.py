@@ -1,6 +1,8 @@
 """Accuracy of answers given at arrival, scored when the labels come."""
 
+from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,10 @@ from ocgl.types import AnyArray, IntArray, Json
 DELAYS = (0, 10, 100, 1_000, 10_000, 100_000)
 """Lower ends of the classes of delays, in nodes that have arrived between a node and its label."""
 UNASKED, SCORED = -2, -3
+DRIFTS = 100
+"""Drifts that are remembered."""
+LONGEST_WATCH = 100_000
+"""Outcomes after which the detector of drift begins anew, with the last quarter of them."""
 
 
 class Prequential:
@@ -22,21 +28,22 @@ class Prequential:
     """
 
     def __init__(self, window: int) -> None:
-        self._answers = Growable(np.int32)
+        self._answers = Growable(np.int64)
         self._window: deque[bool] = deque(maxlen=window)
         self._window_right = 0
         self.right, self.scored = 0, 0
         self.by_class: dict[int, list[int]] = {}
         self.by_delay = [[0, 0] for _ in DELAYS]
-        self.outcomes = bytearray()
+        self._outcomes = bytearray()  # since the detector of drift was begun
         self._drift = _detector()
-        self.drifts: list[int] = []
+        self.drift_count = 0
+        self.drifts: deque[int] = deque(maxlen=DRIFTS)
 
     def answered(self, first: int, answers: IntArray) -> None:
         """Remember the answers about nodes at positions from `first` on."""
         missing = first - len(self._answers)
         if missing > 0:
-            self._answers.extend(np.full(missing, UNASKED, np.int32))
+            self._answers.extend(np.full(missing, UNASKED, np.int64))
         self._answers.extend(answers)
 
     def answer_at(self, position: int) -> int:
@@ -58,13 +65,24 @@ class Prequential:
             counts = self.by_class.setdefault(label, [0, 0])
             counts[0] += right
             counts[1] += 1
-            place = int(np.searchsorted(DELAYS, arrived - 1 - position, side="right")) - 1
+            place = bisect_right(DELAYS, arrived - 1 - position) - 1
             self.by_delay[place][0] += right
             self.by_delay[place][1] += 1
-            self.outcomes.append(right)
-            self._drift.update(int(right))
-            if self._drift.drift_detected:
-                self.drifts.append(sequence)
+            self._watch(right, sequence)
+
+    def _watch(self, right: bool, sequence: int) -> None:
+        """Let the detector of drift see an outcome.
+
+        It begins anew with the last outcomes after some time, so that it and what a start has to read stay bounded.
+        """
+        self._outcomes.append(right)
+        self._drift.update(int(right))
+        if self._drift.drift_detected:
+            self.drifts.append(sequence)
+            self.drift_count += 1
+        if len(self._outcomes) >= LONGEST_WATCH:
+            del self._outcomes[: -LONGEST_WATCH // 4]
+            self._drift = _detector(self._outcomes)
 
     @property
     def accuracy(self) -> float | None:
@@ -88,41 +106,45 @@ class Prequential:
             "by_delay": [
                 {"from": low, "right": a, "scored": b} for low, (a, b) in zip(DELAYS, self.by_delay, strict=True)
             ],
-            "drifts": self.drifts[-100:],
+            "drifts": list(self.drifts),
+            "drift_count": self.drift_count,
         }
 
     def state(self) -> State:
         """Return a copy of everything. The detector of drift is rebuilt from the outcomes."""
         arrays: dict[str, AnyArray] = {
             "answers": self._answers.rows.copy(),
-            "outcomes": np.packbits(np.frombuffer(bytes(self.outcomes), np.uint8)),
+            "outcomes": np.frombuffer(bytes(self._outcomes), np.uint8),
             "window": np.array(self._window, np.uint8),
             "by_delay": np.array(self.by_delay, np.int64),
             "classes": np.array(list(self.by_class), np.int64),
             "by_class": np.array(list(self.by_class.values()), np.int64).reshape(-1, 2),
             "drifts": np.array(self.drifts, np.int64),
         }
-        return State(arrays, {"right": self.right, "scored": self.scored})
+        return State(arrays, {"right": self.right, "scored": self.scored, "drifts": self.drift_count})
 
     def load_state(self, state: State) -> None:
         """Take a saved state."""
         arrays = state.arrays
-        self.right, self.scored = state.facts["right"], state.facts["scored"]
-        self._answers = Growable(np.int32)
+        facts = state.facts
+        self.right, self.scored, self.drift_count = facts["right"], facts["scored"], facts["drifts"]
+        self._answers = Growable(np.int64)
         self._answers.extend(arrays["answers"])
-        self.outcomes = bytearray(np.unpackbits(arrays["outcomes"], count=self.scored).tobytes())
+        self._outcomes = bytearray(arrays["outcomes"].tobytes())
         self._window.clear()
         self._window.extend(bool(value) for value in arrays["window"].tolist())
         self._window_right = sum(self._window)
         self.by_delay = arrays["by_delay"].tolist()
         self.by_class = dict(zip(arrays["classes"].tolist(), arrays["by_class"].tolist(), strict=True))
-        self.drifts = arrays["drifts"].tolist()
-        self._drift = _detector()
-        for outcome in self.outcomes:
-            self._drift.update(outcome)
+        self.drifts = deque(arrays["drifts"].tolist(), maxlen=DRIFTS)
+        self._drift = _detector(self._outcomes)
 
 
-def _detector() -> Any:
+def _detector(outcomes: Iterable[int] = ()) -> Any:
+    """Return a detector of drift that has seen some outcomes."""
     from river.drift import ADWIN
 
-    return ADWIN()  # type: ignore[no-untyped-call]
+    found: Any = ADWIN()  # type: ignore[no-untyped-call]
+    for outcome in outcomes:
+        found.update(outcome)
+    return found

@@ -34,7 +34,7 @@ from ocgl.errors import (
 from ocgl.files import building, make_folder, remove_leftovers, write_json
 from ocgl.graph import GraphStore
 from ocgl.graph.durable import DurableStore
-from ocgl.serving.checks import is_id, rows_of
+from ocgl.serving.checks import is_id, packed, rows_of
 from ocgl.serving.config import ServiceConfig
 from ocgl.serving.engine import Accepted, Engine
 from ocgl.serving.events import (
@@ -60,6 +60,8 @@ from ocgl.types import Json
 LOG, SNAPSHOTS, GRAPH = "log", "snapshots", "graph"
 _LATER = object()
 """What an act returns whose outcome the committer settles."""
+SOLVE_SHARE = 0.1
+"""Most of the time that solving for the weights of a strategy may take."""
 KEPT = 2
 """Snapshots that are kept."""
 logger = logging.getLogger("ocgl.serving")
@@ -74,6 +76,7 @@ class Prediction:
     classes: list[Any]
     sequence: int
     weights_sequence: int
+    weights_seconds: float
     cost: Any
     bound: Any
 
@@ -108,7 +111,7 @@ class Service:
         if config is not None and not (folder / "config.toml").exists():
             config.write(folder)
         self.config = ServiceConfig.read(folder)
-        self.started = time.time()
+        self.started, self._began = time.time(), time.monotonic()
         self.failure: str | None = None
         self._store: GraphStore | None = None
         self._events: queue.SimpleQueue[Work] = queue.SimpleQueue()
@@ -123,6 +126,10 @@ class Service:
         self._oldest_label: float | None = None
         self._solver = ThreadPoolExecutor(1, thread_name_prefix="solve")
         self._solved: deque[tuple[str, Any]] = deque()
+        self._solve_after: dict[str, float] = {}
+        self._solving_since: dict[str, float] = {}
+        self._weights_of: dict[str, float] = {}  # when the weights that answer were up to date
+        self.last_answer: Prediction | None = None
         self.timings: dict[str, deque[float]] = {name: deque(maxlen=1000) for name in ("ingest", "learn", "answer")}
         self.history: deque[Json] = deque(maxlen=900)
         self.snapshot_at = 0
@@ -133,6 +140,7 @@ class Service:
             if self.log.torn is not None:
                 logger.warning("%s", self.log.torn)
             self.engine = self._recover()
+            self._drifts = {name: scores.drift_count for name, scores in self.engine.scores.items()}
             if self.engine.sequence == 0:
                 self._append(Begin(self.config.fixed()))
         except BaseException:
@@ -190,6 +198,7 @@ class Service:
         self, events: list[Event], key: str | None = None, source: tuple[str, int, int] | None = None
     ) -> "Future[Accepted]":
         """Take events as a whole; the future has the answer once they are durable."""
+        events = packed(events, self.config)
         digest = hashlib.sha256(encode(Request(events))).hexdigest()[:16] if key is not None else ""
         work = Work(lambda: None)
 
@@ -282,7 +291,8 @@ class Service:
 
     def _write(self) -> None:
         while not (self._stop.is_set() and self._events.empty()):
-            self._wake.wait(0.05 if self._oldest_label is not None or self._waiting_questions else 0.5)
+            owed = self._oldest_label is not None or any(map(self.engine.solve_due, self.engine.models))
+            self._wake.wait(0.05 if owed or self._waiting_questions else 0.5)
             self._wake.clear()
             try:
                 self._turn()
@@ -382,10 +392,17 @@ class Service:
         sequence = self._append(Request(events, None if key is None else f"{key}#{digest}", source))
         if len(engine.waiting) and self._oldest_label is None:
             self._oldest_label = time.monotonic()
+        self._tell_drifts()
         self.timings["ingest"].append(time.perf_counter() - begin)
         self._acknowledge(sequence, outcome, Accepted(len(events), sequence, digest))
         self._in_background(self._learn_owed)
         return _LATER
+
+    def _tell_drifts(self) -> None:
+        for name, scores in self.engine.scores.items():
+            if scores.drift_count > self._drifts.get(name, 0):
+                self._drifts[name] = scores.drift_count
+                logger.warning("drift", extra={"facts": {"strategy": name, "recent_accuracy": scores.recent}})
 
     def _learn_owed(self) -> None:
         """Learn what is due: full batches, and the rest if a request has asked for it."""
@@ -410,9 +427,7 @@ class Service:
         self._append(batch)
         self._oldest_label = None if not len(self.engine.waiting) else time.monotonic()
         self.timings["learn"].append(time.perf_counter() - begin)
-        for name in self.engine.models:
-            if self.engine.solve_due(name):
-                self._solve(name)
+        self._solve_due()
         self._answer_all()
 
     def _learn_late(self) -> None:
@@ -423,32 +438,46 @@ class Service:
                 self._learn(batch)
                 self._commit.set()
 
+    def _solve_due(self) -> None:
+        """Begin to solve for weights that are behind.
+
+        Solving takes at most a share of the time, so that it does not hold up what it is for, unless somebody waits.
+        """
+        now = time.monotonic()
+        for name in self.engine.models:
+            early = now < self._solve_after.get(name, 0.0) and not self._waiting_questions
+            if self.engine.solve_due(name) and not early:
+                self._solve(name)
+
     def _solve(self, name: str) -> None:
         """Solve for weights in the background; they answer once their record is there."""
         self._append(Solve(name))
         solving = self.engine.models[name].solving
         assert callable(solving)
+        begin = self._solving_since[name] = time.monotonic()
 
         def done(future: "Future[Any]") -> None:
+            now = time.monotonic()
+            self._solve_after[name] = now + (1 / SOLVE_SHARE - 1) * (now - begin)
             self._solved.append((name, future))
             self._wake.set()
 
         self._solver.submit(solving).add_done_callback(done)
 
     def _publish_all(self) -> None:
+        self._solve_due()
         while self._solved:
             name, future = self._solved[0]
             error = future.exception()
             if error is None:
                 self.engine.models[name].solving = future.result()
                 self._append(Publish(name))
+                self._weights_of[name] = self._solving_since.get(name, time.monotonic())
             else:
                 logger.warning("the weights of %s cannot be solved for: %r", name, error)
                 self._append(Abandon(name))
             self._solved.popleft()
             self._commit.set()
-            if self.engine.solve_due(name):
-                self._solve(name)
 
     def _answer(self, ids: list[Id]) -> Prediction:
         begin = time.perf_counter()
@@ -464,16 +493,21 @@ class Service:
         return found
 
     def _answer_new(self, x: Any, neighbors: list[Id]) -> Prediction:
-        self.engine.check([Node(_unused(self.engine), x, neighbors)])
-        row = rows_of([Node(0, x)], self.config.features)[0]
+        asked = packed([Node(_unused(self.engine), x, neighbors)], self.config)
+        self.engine.check(asked)
+        row = rows_of(asked, self.config.features)[0]
         return self._prediction(self.engine.answer_new(row, neighbors))
 
     def _prediction(self, found: Any) -> Prediction:
         labels, scores, classes, cost, bound = found
         engine = self.engine
-        return Prediction(
-            labels.tolist(), scores, classes.tolist(), engine.sequence, engine.weights_sequence, cost, bound
+        known, age = engine.weights_sequence, 0.0
+        if known < engine.sequence:
+            age = time.monotonic() - self._weights_of.get(engine.main, self._began)
+        self.last_answer = Prediction(
+            labels.tolist(), scores, classes.tolist(), engine.sequence, known, age, cost, bound
         )
+        return self.last_answer
 
     # Durability
 
@@ -508,7 +542,8 @@ class Service:
         if not self.history or now - self.history[-1]["at"] >= 1:
             engine = self.engine
             recent = {name: scores.recent for name, scores in engine.scores.items()}
-            self.history.append({"at": now, "events": engine.events, "recent": recent})
+            drifts = engine.scores[engine.main].drift_count
+            self.history.append({"at": now, "events": engine.events, "recent": recent, "drifts": drifts})
 
     def take_snapshot(self) -> int:
         """Write the state beside the graph, so that a start need not read the whole log. Only the writer calls it."""
@@ -570,7 +605,7 @@ class Service:
             "torn": None if self.log.torn is None else str(self.log.torn),
             "unusable_snapshots": tried,
         }
-        logger.info("recovered: snapshot %d, %d records after it", self.snapshot_at, count)
+        logger.info("recovered", extra={"facts": self.recovered})
         return engine
 
     def _from_snapshot(self, path: Path) -> Engine:

@@ -37,13 +37,12 @@ def node_of(engine: Engine, id: str) -> Json:
         position = -1
     if position < 0:
         raise UnknownNodeError(f"node {id[:100]!r} is not there")
-    known = engine.known.get(position)
     answer = engine.scores[engine.main].answer_at(position)
     return {
         "id": wanted,
         "degree": int(store.degrees([wanted])[0]),
         "time": float(store.all_times[position]),
-        "label": None if known is None else engine.classes.named(np.array([known])).tolist()[0],
+        "label": engine.known_label(position),
         "answer_at_arrival": None if answer < 0 else engine.classes.named(np.array([answer])).tolist()[0],
         "waiting": position in engine.waiting,
     }
@@ -60,6 +59,9 @@ def state_of(engine: Engine) -> Json:
         "weights_sequence": engine.weights_sequence,
         "strategy": engine.main,
         "strategies": list(engine.models),
+        "features": engine.config.features,
+        "ids": store.id_kind if store.arrived else None,
+        "labels": None if not engine.seen else "text" if engine.classes.are_text else "integer",
         "nodes": len(store),
         "arrived": store.arrived,
         "edges": store.edges,
@@ -82,51 +84,22 @@ def figures_of(service: Service) -> Json:
         "uptime_seconds": time.time() - service.started,
         "queued": service._queued,
         "queue": service.config.queue,
+        "limits": {"events": service.config.most_events, "bytes": service.config.most_bytes},
         "log_bytes": service.log.nbytes,
         "snapshot": service.snapshot_at,
         "recovered": service.recovered,
+        "answer": _last_answer(service),
         "milliseconds": {name: _percentiles(list(times)) for name, times in service.timings.items()},
         "version": ocgl.__version__,
     }
+
+
+def _last_answer(service: Service) -> Json | None:
+    last = service.last_answer
+    return None if last is None else {"cost": cost_of(last.cost), "bound": bound_of(last.bound)}
 
 
 def _percentiles(seconds: list[float]) -> Json:
     if not seconds:
         return {"p50": None, "p99": None}
     return {f"p{p}": 1000 * float(np.percentile(seconds, p)) for p in (50, 99)}
-
-
-def prometheus(status: Json) -> str:
-    """Return the status as metrics."""
-    lines = []
-
-    def metric(name: str, kind: str, text: str, values: dict[str, Any]) -> None:
-        lines.append(f"# HELP ocgl_{name} {text}")
-        lines.append(f"# TYPE ocgl_{name} {kind}")
-        lines.extend(f"ocgl_{name}{labels} {value}" for labels, value in values.items() if value is not None)
-
-    metric("sequence", "counter", "Records of the log.", {"": status["sequence"]})
-    metric("weights_sequence", "gauge", "Record up to which the weights know.", {"": status["weights_sequence"]})
-    metric("nodes", "gauge", "Nodes of the graph.", {"": status["nodes"]})
-    metric("edges", "gauge", "Edges of the graph.", {"": status["edges"]})
-    metric("waiting_labels", "gauge", "Labels that wait for a batch.", {"": status["waiting_labels"]})
-    metric("batches", "counter", "Batches learned.", {"": status["batches"]})
-    metric("queued_requests", "gauge", "Requests that wait.", {"": status["queued"]})
-    metric("log_bytes", "gauge", "Bytes of the log.", {"": status["log_bytes"]})
-    metric("ready", "gauge", "Whether requests are taken.", {"": int(status["ready"])})
-    named = {f'{{strategy="{_escaped(name)}"}}': one for name, one in status["accuracy"].items()}
-    metric("accuracy", "gauge", "Accuracy of answers at arrival.", {k: v["accuracy"] for k, v in named.items()})
-    metric("accuracy_recent", "gauge", "The same over the last answers.", {k: v["recent"] for k, v in named.items()})
-    metric("scored_answers", "counter", "Answers that were scored.", {k: v["scored"] for k, v in named.items()})
-    metric("drifts", "counter", "Drifts that were detected.", {k: len(v["drifts"]) for k, v in named.items()})
-    times = {
-        f'{{what="{what}",quantile="{q}"}}': None if one[f"p{p}"] is None else one[f"p{p}"] / 1000
-        for what, one in status["milliseconds"].items()
-        for p, q in ((50, "0.5"), (99, "0.99"))
-    }
-    metric("seconds", "gauge", "Time of the last requests, batches and answers.", times)
-    return "\n".join(lines) + "\n"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
