@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx
 import msgspec
-import numpy as np
 import pytest
 
 from ocgl import class_stream, errors, load_dataset
@@ -28,17 +27,20 @@ from ocgl.serving.play import events_of, play
 from ocgl.serving.replay import replayed, write_without
 from ocgl.serving.service import Service
 from ocgl.strategies import make_strategy
-from ocgl.testing import same
 from ocgl.types import Json
+from tests.serving.fuzzing import fuzz, schemathesis
+from tests.serving.load import (
+    RIDGE,
+    kill_and_compare,
+    label,
+    live_equals_offline,
+    node,
+    send_until,
+)
 from tests.serving.running import Running
 
 pytestmark = pytest.mark.slow
 JSON = {"content-type": "application/json"}
-RIDGE = ("--strategy", "ridge", "--features", "3")
-
-
-def node(id: Any, *neighbors: Any, x: tuple[float, ...] = (1.0, 0.0, 0.0)) -> Json:
-    return {"type": "node", "id": id, "x": list(x), "neighbors": list(neighbors)}
 
 
 def wait_for(check: Callable[[], bool], seconds: float = 30) -> None:
@@ -48,80 +50,28 @@ def wait_for(check: Callable[[], bool], seconds: float = 30) -> None:
         time.sleep(0.02)
 
 
-def label(id: Any, what: Any) -> Json:
-    return {"type": "label", "id": id, "label": what}
-
-
 @pytest.mark.parametrize("name", ["ridge", "linear", "er"])
 def test_live_equals_offline(name: str, tmp_path: Path) -> None:
-    stream = class_stream(load_dataset("digits"), batch_size=20)
-    config = configure("digits", name, eval_every=10, overrides={"batch_size": 20})
-    offline = Experiment(config, stream, make_strategy(name))
-    result = offline.finish()
-    folder = tmp_path / "s"
-    with Running(folder, "--strategy", name, "--features", "64", "--set", "batch_size=20") as running:
-        evaluator = play(stream, running.client, every=10)
-        assert np.array_equal(100 * evaluator.matrix, np.array(result.matrix, float), equal_nan=True)
-        assert (evaluator.result()["AP"], evaluator.result()["AAP"]) == (result.AP, result.AAP)
-        assert running.stop() == 0
-    engine = replayed(folder)
-    assert same(engine.learners[name].state(), offline.learner.state())
-    assert engine.store.edges == offline.learner.store.edges and engine.batches == result.updates
+    live_equals_offline("digits", name, tmp_path / "s", 10, batch_size=20)
 
 
-def load(client: Client, seed: int, stop: threading.Event, acknowledged: dict[str, int]) -> None:
-    """Send nodes and labels until told to stop; remember what was acknowledged."""
-    rng, number = random.Random(seed), 0
-    while not stop.is_set():
-        names = [f"{seed}-{number + i}" for i in range(rng.randrange(1, 12))]
-        number += len(names)
-        events = [node(name, *names[:i][-2:], x=(rng.random(), 1.0, rng.random())) for i, name in enumerate(names)]
-        events += [label(name, rng.choice("abc")) for name in names if rng.random() < 0.6]
-        try:
-            sequence = client.send(events, idempotency_key=f"key {seed} {number}")
-        except errors.ServiceError:
-            return
-        acknowledged |= dict.fromkeys(names, sequence)
-
-
-def kill_and_compare(folder: Path, times: int, seed: int) -> list[float]:
-    """Kill a service under load at random moments; return the seconds of each recovery."""
-    rng, seconds = random.Random(seed), []
-    acknowledged: dict[str, int] = {}
-    options = [*RIDGE, "--shadow", "linear", "--set", "snapshot_records=60", "--set", "batch_seconds=0.2"]
-    for turn in range(times):
-        with Running(folder, *(options if turn == 0 else [])) as running:
-            stop = threading.Event()
-            clients = [Client(running.url, retries=0) for _ in range(2)]
-            threads = [
-                threading.Thread(target=load, args=(client, 10 * turn + i, stop, acknowledged))
-                for i, client in enumerate(clients)
-            ]
-            for thread in threads:
-                thread.start()
-            time.sleep(0.1 + rng.random() * 0.8)
-            running.kill()
-            stop.set()
-            for thread in threads:
-                thread.join()
-        with Running(folder) as running:
-            status = running.client.status()
-            seconds.append(status["recovered"]["seconds"])
-            assert status["sequence"] >= max(acknowledged.values(), default=0)
-            time.sleep(0.3)  # late batches are learned
-            at, state = running.client.state_hash()
-            there = set(acknowledged)
-            for begin in range(0, len(there), 500):
-                running.client.ask(sorted(there)[begin : begin + 500])  # an unknown node would be refused
-            running.kill()
-        engine = replayed(folder, at)
-        assert engine.state_hash() == state
-        assert engine.store.arrived == len(engine.store) >= len(acknowledged)
-    return seconds
+def test_live_equals_offline_on_real_data(data_root: Path, tmp_path: Path) -> None:
+    live_equals_offline("amazon-computer", "er", tmp_path / "s", 500, data_root)
 
 
 def test_kills_under_load_lose_nothing(tmp_path: Path) -> None:
     assert len(kill_and_compare(tmp_path / "s", 1, 1)) == 1
+
+
+def test_strange_requests_are_refused_without_a_500(tmp_path: Path) -> None:
+    with Running(tmp_path / "s", *RIDGE, "--set", "most_bytes=100000", "--set", "answer_seconds=0.5") as running:
+        running.client.send([node("a"), node("b", "a"), label("a", "x"), label("b", "y"), {"type": "learn"}])
+        statuses = fuzz(running.url, 3000, 5)
+        assert statuses[200] > 300 and statuses[422] > 300 and statuses[404] > 10
+        assert schemathesis(running.url, 10, tmp_path) > 100
+        at, state = running.client.state_hash()
+        assert running.stop() == 0
+    assert replayed(tmp_path / "s", at).state_hash() == state
 
 
 def fed(folder: Path, strategy: str = "ridge", count: int = 40) -> None:
@@ -215,7 +165,7 @@ def test_a_backup_under_load_is_the_service_of_a_moment(tmp_path: Path) -> None:
     folder, copy = tmp_path / "s", tmp_path / "copy"
     with Running(folder, *RIDGE, "--set", "batch_seconds=0.1") as running:
         stop, acknowledged = threading.Event(), dict[str, int]()
-        thread = threading.Thread(target=load, args=(Client(running.url, retries=0), 1, stop, acknowledged))
+        thread = threading.Thread(target=send_until, args=(Client(running.url, retries=0), 1, stop, acknowledged))
         thread.start()
         wait_for(lambda: len(acknowledged) > 20)
         before = dict(acknowledged)

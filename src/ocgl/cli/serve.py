@@ -75,6 +75,7 @@ def serve(
             log_level="warning",
             access_log=False,
             log_config=None,
+            http="h11",
             timeout_keep_alive=30,
             timeout_graceful_shutdown=3,
         )

@@ -7,6 +7,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import httpx
+import msgspec
+import numpy as np
 
 from ocgl.errors import ServiceError
 from ocgl.types import Json
@@ -44,10 +46,13 @@ class Client:
         self._retries = retries
 
     def send(self, events: Iterable[Json], idempotency_key: str | None = None) -> int:
-        """Send events, all or nothing; return the sequence number once they are durable."""
-        key = idempotency_key or uuid.uuid4().hex
-        found = self._call("POST", "/v1/events", json=list(events), headers={"idempotency-key": key})
-        return int(found["sequence"])
+        """Send events, all or nothing; return the sequence number once they are durable.
+
+        Features may be lists, or numpy arrays, which are sent as packed 32-bit numbers: smaller and faster.
+        """
+        headers = {"idempotency-key": idempotency_key or uuid.uuid4().hex, "content-type": "application/json"}
+        content = msgspec.json.encode(list(events), enc_hook=_plain)
+        return int(self._call("POST", "/v1/events", content=content, headers=headers)["sequence"])
 
     def predict(self, ids: Iterable[Any], min_sequence: int = 0) -> list[Any]:
         """Return the class of each node."""
@@ -60,7 +65,7 @@ class Client:
 
     def ask_new(self, x: Iterable[float], neighbors: Iterable[Any] = (), scores: bool = False) -> Json:
         """Return the answer about a node that is not there."""
-        node = {"x": list(x), "neighbors": list(neighbors)}
+        node = {"x": [float(value) for value in x], "neighbors": list(neighbors)}
         return self._call("POST", "/v1/predict", json={"node": node, "scores": scores})
 
     def node(self, id: Any) -> Json:
@@ -129,3 +134,12 @@ class Client:
         if answer.status_code >= 400:
             raise RefusedError(answer.status_code, body if isinstance(body, dict) else {})
         return body
+
+
+def _plain(value: Any) -> Any:
+    """Return features as bytes, which JSON holds in base64, and numpy's numbers as Python's."""
+    if isinstance(value, np.ndarray):
+        return np.ascontiguousarray(value, "<f4").tobytes()
+    if isinstance(value, np.generic):
+        return value.item()
+    raise NotImplementedError(f"{value!r} cannot be sent")

@@ -21,7 +21,7 @@ def events_of(step: Step) -> Iterator[Json]:
     for node, other in arrival.edges.T.tolist():
         neighbors.setdefault(node, []).append(other)
     place = {node: number for number, node in enumerate(arrival.ids.tolist())}
-    rows = dense(arrival.rows).tolist()
+    rows = dense(arrival.rows)
     for node, row, when in zip(arrival.ids.tolist(), rows, arrival.times.tolist(), strict=True):
         earlier = [other for other in neighbors.get(node, []) if place.get(other, -1) < place[node]]
         yield {"type": "node", "id": node, "x": row, "neighbors": earlier, "time": when}
@@ -29,7 +29,7 @@ def events_of(step: Step) -> Iterator[Json]:
         for source, target in changes.later_edges.T.tolist():
             yield {"type": "edge", "source": source, "target": target}
         if changes.rows is not None:
-            for node, row in zip(changes.updated.tolist(), dense(changes.rows).tolist(), strict=True):
+            for node, row in zip(changes.updated.tolist(), dense(changes.rows), strict=True):
                 yield {"type": "update", "id": node, "x": row}
         for source, target in changes.removed_edges.T.tolist():
             yield {"type": "remove_edge", "source": source, "target": target}
