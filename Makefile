@@ -12,7 +12,7 @@ export OCGL_DATA := $(abspath ../shared/datasets)
 endif
 endif
 
-.PHONY: setup run test quick lint fuzz dist bench reproduce figures serve clean
+.PHONY: setup run test quick lint fuzz soak dist bench reproduce figures serve clean
 
 setup: $(VENV)/.ready
 
@@ -45,6 +45,12 @@ fuzz: setup
 	$(BIN)/python -m tests.faults.damage 50000 --seed 7 --out docs/reliability.json
 	$(BIN)/python -m studies.reliability
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -n 2 tests/faults/test_fuzz.py
+
+# The live service for long: 30 kills under load, 100,000 strange requests, Amazon Computer over HTTP, rates and latencies
+# (about an hour; the load generator is Debian's package `hey`). Writes docs/live/ and the figures of docs/live.md.
+soak: setup
+	$(BIN)/python -m tests.serving.soak
+	$(BIN)/python -m perf.live
 
 # Wheel and sdist; the wheel is installed into an empty environment without extras and used there.
 dist: setup

@@ -1,17 +1,20 @@
 """The live service under load: rates, latencies and memory as ratios against the same work in process.
 
-    python -m perf.live [--nodes N] [--long N]
+    python -m perf.live [--requests N] [--million N] [--page]
 
 Everything is measured in one run on this machine. Questions are asked by `hey`, a load generator (Debian's package of
 that name); events are sent by clients of our own, since every request has other nodes. The figures go to
-docs/live/figures.json, and docs/live.md shows them.
+docs/live/figures.json, and the table in docs/live.md is made of them; --page only writes the table.
 """
 
 import argparse
+import asyncio
 import base64
 import csv
 import io
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,17 +22,21 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
 from tests.serving.running import Running
 
 from ocgl.graph import GraphStore, Labels
+from ocgl.serving.replay import replayed
 from ocgl.strategies import Learner, make_strategy
 from ocgl.types import Json
+from perf.pages import markdown_table
+from perf.updates import Row
 
 OUT = Path("docs/live/figures.json")
 WIDTH, CLASSES, NEIGHBORS, LABELLED, PER_REQUEST, BATCH = 128, 10, 4, 0.6, 100, 10
@@ -53,11 +60,10 @@ class Part:
         near: dict[int, list[int]] = {}
         for node, other in self.edges.T.tolist():
             near.setdefault(node, []).append(other)
-        rows = (
-            [base64.b64encode(row.tobytes()).decode() for row in self.x]
-            if packed
-            else [[float(str(v)) for v in row] for row in self.x]
-        )
+        if packed:
+            rows: list[Any] = [base64.b64encode(row.tobytes()).decode() for row in self.x]
+        else:
+            rows = [[float(str(value)) for value in row] for row in self.x]  # the shortest that is the same in 32 bits
         events: list[Json] = [
             {"type": "node", "id": node, "x": row, "neighbors": near.get(node, [])}
             for node, row in zip(self.ids.tolist(), rows, strict=True)
@@ -114,7 +120,7 @@ class Sender:
         clients: connections.
     """
 
-    def __init__(self, url: str, bodies: list[bytes], rate: float | None = None, clients: int = CLIENTS) -> None:
+    def __init__(self, url: str, bodies: Sequence[bytes], rate: float | None = None, clients: int = CLIENTS) -> None:
         self._url, self._bodies, self._rate = url, bodies, rate
         self._done = np.zeros(len(bodies), bool)
         self._next = self._low = 0
@@ -198,49 +204,241 @@ def anonymous(process: int) -> float:
     return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Anonymous:")) / 1000
 
 
-def options(strategy: str) -> tuple[str, ...]:
-    return ("--strategy", strategy, "--features", str(WIDTH), "--set", f"batch_size={BATCH}")
+def options(strategy: str, *more: str) -> list[str]:
+    given = (f"batch_size={BATCH}", *more)
+    return ["--strategy", strategy, "--features", str(WIDTH), *(part for one in given for part in ("--set", one))]
 
 
-def measure(strategy: str, count: int, folder: Path, packed: bool = True) -> Json:
+def percentiles(seconds: list[float]) -> Json:
+    return {f"p{p}": 1000 * float(np.percentile(seconds, p)) for p in (50, 99)}
+
+
+def measure(strategy: str, count: int, folder: Path) -> Json:
     """Measure one strategy: saturated ingestion, and questions to an idle and to a busy service."""
     offline, _ = in_process(strategy, count)
-    bodies = [part.body(packed) for part in parts(2 * count)]
-    found: Json = {"strategy": strategy, "requests": count, "in_process": offline}
-    with Running(folder / strategy, *options(strategy)) as running:
-        warm = count // 10
-        Sender(running.url, bodies[:warm]).run()
-        # ids go on where the warm-up ended
-        sender = Sender(running.url, bodies[warm:count])
-        found["live"] = PER_REQUEST * (count - warm) / sender.run()
-        found["statuses"] = sender.statuses
-        time.sleep(2)
-        found["idle"] = asked(running.url, folder, 10)
-        rate = found["live"] / PER_REQUEST / 2
-        half = Sender(running.url, bodies[count:], rate)
-        half.start()
-        time.sleep(1)
-        found["busy"] = asked(running.url, folder, min(15.0, 0.8 * count / rate))
-        half.stop()
-        half.join()
-        found["busy_ingest_ms"] = {f"p{p}": 1000 * float(np.percentile(half.seconds, p)) for p in (50, 99)}
-        found["status"] = {
-            k: v for k, v in running.client.status().items() if k in ("milliseconds", "nodes", "batches")
-        }
-        assert running.stop() == 0
+    found: Json = {"in_process": offline}
+    for form in ("packed", "numbers"):
+        bodies = [part.body(form == "packed") for part in parts(2 * count if form == "packed" else count)]
+        with Running(folder / f"{strategy} {form}", *options(strategy)) as running:
+            warm = count // 10
+            Sender(running.url, bodies[:warm]).run()
+            found[form] = PER_REQUEST * (count - warm) / Sender(running.url, bodies[warm:count]).run()
+            if form == "packed":
+                found |= questions(running, bodies[count:], found[form] / PER_REQUEST / 2, folder)
+            if running.stop() != 0:
+                raise RuntimeError(running.said)
     return found
+
+
+def questions(running: Running, bodies: list[bytes], rate: float, folder: Path) -> Json:
+    """Ask an idle service, and one that takes requests at half of the saturated rate."""
+    time.sleep(2)
+    idle = asked(running.url, folder, 10)
+    half = Sender(running.url, bodies, rate)
+    half.start()
+    time.sleep(1)
+    busy = asked(running.url, folder, min(15.0, 0.8 * len(bodies) / rate))
+    age = running.client.ask([17])["weights_seconds"]
+    half.stop()
+    half.join()
+    return {"idle": idle, "busy": busy, "busy_requests": percentiles(half.seconds), "weights_seconds": age}
+
+
+def overload(folder: Path) -> Json:
+    """Offer three times the saturated rate for a while; learning is made slow, so that one process can offer that."""
+    rng = np.random.default_rng(0)
+
+    def body(number: int) -> bytes:
+        ids = np.arange(number * PER_REQUEST, (number + 1) * PER_REQUEST)
+        x = rng.normal(size=(PER_REQUEST, WIDTH)).astype(np.float32)
+        return Part(ids, x, np.empty((2, 0), np.int64), ids[:60], rng.integers(0, CLASSES, 60)).body(True)
+
+    bodies = [body(number) for number in range(2000)]
+    with Running(folder / "overload", *options("linear", "passes=30", "queue=32")) as running:
+        Sender(running.url, bodies[:20]).run()
+        sender = Sender(running.url, bodies[20:120])
+        saturated = 100 / sender.run()
+        outcomes = asyncio.run(_offer(running.url, bodies[120:], 3 * saturated, 20.0))
+        accepted = [seconds for status, seconds in outcomes if status == 200]
+        refused = [seconds for status, seconds in outcomes if status == 429]
+        time.sleep(3)
+        begin = time.perf_counter()
+        Sender(running.url, [body(5000)], clients=1).run()
+        after = time.perf_counter() - begin
+        nodes = running.client.status()["nodes"]
+        at, state = running.client.state_hash()
+        if running.stop() != 0:
+            raise RuntimeError(running.said)
+    return {
+        "saturated": saturated,
+        "offered": 3 * saturated,
+        "sent": len(outcomes),
+        "accepted": len(accepted),
+        "refused": len(refused),
+        "other": len(outcomes) - len(accepted) - len(refused),
+        "accepted_ms": percentiles(accepted),
+        "refused_ms": percentiles(refused),
+        "after_ms": 1000 * after,
+        "lost": PER_REQUEST * (len(accepted) + 121) - nodes,
+        "equal_to_replay": replayed(folder / "overload", at).state_hash() == state,
+    }
+
+
+async def _offer(url: str, bodies: list[bytes], rate: float, seconds: float) -> list[tuple[int, float]]:
+    """Send requests at a rate, whatever becomes of them; return status and seconds of each."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+    headers = {"content-type": "application/json"}
+    begin = time.perf_counter()
+    async with httpx.AsyncClient(base_url=url, limits=limits, headers=headers, timeout=120, trust_env=False) as client:
+
+        async def one(number: int) -> tuple[int, float]:
+            await asyncio.sleep(max(0.0, begin + number / rate - time.perf_counter()))
+            start = time.perf_counter()
+            answer = await client.post("/v1/events", content=bodies[number])
+            return answer.status_code, time.perf_counter() - start
+
+        return await asyncio.gather(*(one(number) for number in range(min(len(bodies), int(rate * seconds)))))
+
+
+class Stored(Sequence[bytes]):
+    """Requests in a file, read when they are sent."""
+
+    def __init__(self, path: Path, requests: Iterator[bytes]) -> None:
+        self._path, self._places = path, [0]
+        with path.open("wb") as file:
+            for content in requests:
+                file.write(content)
+                self._places.append(self._places[-1] + len(content))
+        self._file = os.open(path, os.O_RDONLY)
+
+    def __len__(self) -> int:
+        return len(self._places) - 1
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            raise TypeError("one at a time")
+        begin, end = self._places[number : number + 2]
+        return os.pread(self._file, end - begin, begin)
+
+
+def million(count: int, folder: Path) -> Json:
+    """Send very many nodes: the rate of each tenth, and the memory at the end against a learner with the same graph."""
+    bodies = Stored(folder / "requests", (part.body(True) for part in parts(count)))
+    found: Json = {}
+    with Running(folder / "million", *options("ridge")) as running:
+        sender = Sender(running.url, bodies)
+        sender.run()
+        tenths = np.array_split(np.array(sorted(sender.ends)), 10)
+        begins = [sender.begin, *(float(tenth[-1]) for tenth in tenths)]
+        found["rates"] = [
+            PER_REQUEST * len(tenth) / (end - begin)
+            for tenth, begin, end in zip(tenths, begins, begins[1:], strict=False)
+        ]
+        status = running.client.status()
+        found |= {"nodes": status["nodes"], "events": status["events"], "records": status["sequence"]}
+        found["MB"] = anonymous(running.process.pid)
+        found["log_MB"] = status["log_bytes"] / 1e6
+        if running.stop() != 0:
+            raise RuntimeError(running.said)
+        with Running(folder / "million") as again:
+            found["recovered"] = again.client.status()["recovered"]
+            found["MB_after_start"] = anonymous(again.process.pid)
+    for name, where in (("offline_MB", "memory"), ("offline_on_disk_MB", str(folder))):
+        command = [sys.executable, "-m", "perf.live", "--offline", str(count), where]
+        found[name] = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return found
+
+
+def offline_memory(count: int, where: str) -> float:
+    """Return the anonymous memory in MB of a learner in process, with its graph in memory or on disk."""
+    learner = Learner(make_strategy("ridge"), store=GraphStore(None if where == "memory" else Path(where)))
+    for part in parts(count):
+        learner.add(part.ids, part.x, part.edges)
+        if len(part.labelled) >= BATCH:
+            learner.learn(Labels(part.labelled[:BATCH], part.labels[:BATCH]))
+    learner.predict([17])
+    return anonymous(os.getpid())
+
+
+def rows_of(figures: Json) -> list[Row]:
+    """Return the table: what is wanted is that of the service's promises."""
+    rows = []
+    for name in ("ridge", "linear"):
+        one = figures[name]
+        for form, wanted, text in (
+            ("packed", 10 / 3, "packed features"),
+            ("numbers", None, "features as JSON numbers"),
+        ):
+            what = f"{name}: a node over HTTP, durable, learning included, {text}"
+            theirs = 1e6 / one["in_process"]
+            rows.append(Row(what, 1e6 / one[form], "the same in process", theirs, wanted, "us", True))
+        what = f"{name}: p99 of a question while ingesting and learning at half of that rate"
+        rows.append(Row(what, one["busy"]["p99"], "median, idle", one["idle"]["p50"], 10, at_most=True))
+    large = figures["million"]
+    what = f"anonymous memory at {large['nodes']:,} nodes"
+    rows.append(Row(what, large["MB"], "a learner in process", large["offline_MB"], 1.5, "MB", True))
+    what = "the same, both graphs on disk"
+    rows.append(Row(what, large["MB"], "a learner in process", large["offline_on_disk_MB"], None, "MB", True))
+    rates = large["rates"]
+    what = f"a node among the last tenth of {large['events']:,} events"
+    rows.append(Row(what, 1e6 / rates[-1], "in the second tenth", 1e6 / rates[1], 1.2, "us", True))
+    return rows
+
+
+MARKED = re.compile(r"(?<=<!-- figures -->\n).*(?=<!-- end of figures -->)", re.DOTALL)
+
+
+def write_page(figures: Json) -> None:
+    """Write the table into docs/live.md."""
+    table = markdown_table(
+        ("measured", "ours", "reference", "theirs", "ratio", "wanted"), [row.cells for row in rows_of(figures)]
+    )
+    over = figures["overload"]
+    more = [
+        ("saturated rate, requests per second", f"{over['saturated']:.1f}"),
+        ("offered, requests per second", f"{over['offered']:.1f}"),
+        ("requests: sent, accepted, answered with 429, other",
+         f"{over['sent']}, {over['accepted']}, {over['refused']}, {over['other']}"),
+        ("p99 of an accepted request", f"{over['accepted_ms']['p99']:.0f} ms"),
+        ("p99 of a refusal", f"{over['refused_ms']['p99']:.0f} ms"),
+        ("a request three seconds later", f"{over['after_ms']:.0f} ms"),
+        ("acknowledged nodes that are missing", str(over["lost"])),
+    ]  # fmt: skip
+    text = f"{table}\n\nOverload:\n\n{markdown_table(('three times the saturated rate', ''), more)}\n"
+    page = Path("docs/live.md")
+    page.write_text(MARKED.sub(lambda _: f"\n{text}\n", page.read_text()))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--million", type=int, default=10_000, help="requests of the long part")
+    parser.add_argument("--only", nargs="*", choices=("ridge", "linear", "overload", "million"))
+    parser.add_argument("--offline", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--page", action="store_true", help="only write the table")
     given = parser.parse_args()
+    if given.offline:
+        print(offline_memory(int(given.offline[0]), given.offline[1]))
+        return 0
     if shutil.which("hey") is None:
         raise SystemExit("the load generator `hey` is missing: apt-get install hey")
+    found: Json = json.loads(OUT.read_text()) if OUT.exists() else {}
     with tempfile.TemporaryDirectory() as name:
-        for strategy in ("ridge", "linear"):
-            print(json.dumps(measure(strategy, given.requests, Path(name)), indent=1), flush=True)
-    return 0
+        folder = Path(name)
+        for part in [] if given.page else given.only or ("ridge", "linear", "overload", "million"):
+            if part == "overload":
+                found[part] = overload(folder)
+            elif part == "million":
+                found[part] = million(given.million, folder)
+            else:
+                found[part] = measure(part, given.requests, folder)
+            print(part, json.dumps(found[part], indent=1), flush=True)
+            OUT.parent.mkdir(parents=True, exist_ok=True)
+            OUT.write_text(json.dumps(found, indent=1) + "\n")
+    write_page(found)
+    over = found["overload"]
+    held = over["lost"] == over["other"] == 0 and over["refused"] > 0 and over["equal_to_replay"]
+    return 0 if held and all(row.met is not False for row in rows_of(found)) else 1
 
 
 if __name__ == "__main__":

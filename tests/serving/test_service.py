@@ -385,6 +385,9 @@ def test_wrong_requests_change_nothing(tmp_path: Path) -> None:
         answer = httpx.post(running.url + "/v1/events", content=lines, headers={"content-type": "application/x-ndjson"})
         assert answer.status_code == 422 and answer.json()["line"] == 2
         assert answer.headers["content-type"] == "application/problem+json"
+        for what in ({"id": 2**64}, {"neighbors": [2**64]}, {"x": {"index": [2**64], "value": [1.0]}}):
+            answer = httpx.post(running.url + "/v1/events", json=[node("d") | what], headers={"idempotency-key": "k"})
+            assert answer.status_code == 422, what
         for body in (b"", b"[", b"[" * 100_000, b"null", b"\xff", b'[{"type":"node","id":"q","x":[NaN,1,1]}]'):
             answer = httpx.post(running.url + "/v1/events", content=body, headers={"content-type": "application/json"})
             assert answer.status_code == 422, body[:20]

@@ -244,7 +244,7 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
         """Say whether events and questions are taken."""
         if service.ready:
             return PlainTextResponse("ready")
-        return PlainTextResponse(service.failure or "not ready", 503)
+        return PlainTextResponse(service.failure or service.trouble or "not ready", 503)
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def figures() -> str:

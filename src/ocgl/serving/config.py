@@ -31,6 +31,7 @@ class ServiceConfig(BaseModel):
         most_bytes: most bytes of a request.
         most_classes: most classes.
         queue: most requests that wait; more are answered with 429.
+        least_free: bytes that must be free on the disk; with less, events are refused until there is room.
         snapshot_records: records between two snapshots.
         keys_kept: idempotency keys that are remembered.
     """
@@ -51,6 +52,7 @@ class ServiceConfig(BaseModel):
     most_bytes: PositiveInt = 32 << 20
     most_classes: PositiveInt = 1_000
     queue: PositiveInt = 256
+    least_free: NonNegativeInt = 64 << 20
     snapshot_records: PositiveInt = 20_000
     keys_kept: PositiveInt = 100_000
     answer_seconds: PositiveFloat = 30.0

@@ -113,6 +113,7 @@ class Engine:
         self.failed: dict[str, int] = {}
         self.abandoned: dict[str, int] = {}
         self.events = 0
+        self.touched = False  # whether anything of the last request was applied
         self.owed = False  # a request has closed the waiting batch, and it was not learned yet
         self.cost: tuple[Cost, Cost | None] | None = None  # of the last update, with its bound
 
@@ -175,6 +176,7 @@ class Engine:
             raise ConfigError(f"{text}; set it back in config.toml, or begin a new service and play the log into it")
 
     def _take(self, record: Request, sequence: int) -> None:
+        self.touched = False
         pending: list[Event] = []
         for event in record.events:
             if pending and type(event) is not type(pending[0]):
@@ -213,6 +215,7 @@ class Engine:
             self._known.rows[positions] = -1
         elif isinstance(first, Label):
             self._label(events, sequence)
+        self.touched = True
 
     def _add(self, events: list[Node]) -> None:
         first = self.store.arrived

@@ -24,6 +24,7 @@ from ocgl.checked import read_sealed, sealed
 from ocgl.errors import (
     ConfigError,
     DamagedFileError,
+    DiskFullError,
     EmptyBatchError,
     OcglError,
     OverloadedError,
@@ -199,7 +200,7 @@ class Service:
     ) -> "Future[Accepted]":
         """Take events as a whole; the future has the answer once they are durable."""
         events = packed(events, self.config)
-        digest = hashlib.sha256(encode(Request(events))).hexdigest()[:16] if key is not None else ""
+        digest = _digest(events) if key is not None else ""
         work = Work(lambda: None)
 
         def act() -> object:
@@ -310,6 +311,8 @@ class Service:
         """Do everything that is there: questions first, between any two requests."""
         while True:
             self._answer_all()
+            if self.trouble is not None:
+                self._in_background(self._look_for_room)
             self._in_background(self._publish_all)
             self._in_background(self._learn_owed)
             self._in_background(self._learn_late)
@@ -388,6 +391,7 @@ class Service:
             return self._acknowledge(engine.sequence, outcome, known)
         if source is not None and engine.offsets.get(f"{source[0]}/{source[1]}", -1) >= source[2]:
             return self._acknowledge(engine.sequence, outcome, Accepted(0, engine.sequence, ""))
+        self._require_room()
         engine.check(events)
         sequence = self._append(Request(events, None if key is None else f"{key}#{digest}", source))
         if len(engine.waiting) and self._oldest_label is None:
@@ -397,6 +401,19 @@ class Service:
         self._acknowledge(sequence, outcome, Accepted(len(events), sequence, digest))
         self._in_background(self._learn_owed)
         return _LATER
+
+    def _require_room(self) -> None:
+        """Refuse events while the disk is nearly full, so that what follows from them can be written."""
+        free = shutil.disk_usage(self.folder).free
+        if free < self.config.least_free:
+            text = f"{free:,} bytes are free in {self.folder}; at least {self.config.least_free:,} are needed"
+            self.trouble = f"{text}: free disk space"
+            raise DiskFullError(self.trouble)
+
+    def _look_for_room(self) -> None:
+        """Be ready again once there is room on the disk."""
+        if shutil.disk_usage(self.folder).free >= max(self.config.least_free, 1 << 20):
+            self.trouble = None
 
     def _tell_drifts(self) -> None:
         for name, scores in self.engine.scores.items():
@@ -418,6 +435,9 @@ class Service:
             self.engine.apply(record, sequence)
         except Exception as error:
             self.log.undo()  # nobody was told of it, and a start must not meet it again
+            if isinstance(error, DiskFullError) and isinstance(record, Request) and not self.engine.touched:
+                self.trouble = str(error)
+                raise
             raise StateErrorAfterLog(f"record {sequence} could not be applied: {error!r}") from error
         self.trouble = None
         return sequence
@@ -646,6 +666,14 @@ def _locked_file(folder: Path) -> int:
         os.close(descriptor)
         raise ServiceError(f"the service in {folder} is running already") from error
     return descriptor
+
+
+def _digest(events: list[Event]) -> str:
+    """Return a hash of events; that of events which cannot be written down does not matter, they are refused."""
+    try:
+        return hashlib.sha256(encode(Request(events))).hexdigest()[:16]
+    except OverflowError:
+        return ""
 
 
 def _unused(engine: Engine) -> Id:

@@ -1,0 +1,148 @@
+"""What bounds a service: a full disk, endless requests, very many classes and outcomes, large labels, drift."""
+
+import json
+import socket
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from ocgl import errors
+from ocgl.serving.config import ServiceConfig
+from ocgl.serving.events import WrongEventError, parse
+from ocgl.serving.prequential import LONGEST_WATCH, Prequential
+from ocgl.serving.replay import replayed
+from ocgl.serving.service import Service
+from ocgl.types import Json
+from tests.faults.test_disk import mounted, remount, small_disk  # noqa: F401 - a fixture
+from tests.serving.load import RIDGE, anonymous_bytes, label, node
+from tests.serving.running import Running
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("least", ["least_free=300000", "least_free=0"])
+def test_a_full_disk_loses_nothing_and_ends_by_itself(least: str, small_disk: Path) -> None:  # noqa: F811
+    remount(small_disk, "size=3m")
+    folder = small_disk / "s"
+    accepted: list[str] = []
+    with Running(
+        folder, *RIDGE, "--set", "snapshot_records=40", "--set", "batch_seconds=0.05", "--set", least
+    ) as running:
+
+        def send(number: int) -> int:
+            names = [f"n{number}-{i}" for i in range(50)]
+            body = [node(name, *names[:i][-1:]) for i, name in enumerate(names)]
+            body += [label(name, "ab"[i % 2]) for i, name in enumerate(names[:20])]
+            status = httpx.post(running.url + "/v1/events", json=body, timeout=30).status_code
+            if status == 200:
+                accepted.extend(names)
+            return status
+
+        statuses = [send(number) for number in range(400)]
+        full = [status for status in statuses if status != 200]
+        assert statuses[0] == 200 and full and set(full) <= {503, 507}, set(statuses)
+        assert running.process.poll() is None, running.said
+        assert len(running.client.predict(accepted[:20])) == 20  # it still answers
+        assert httpx.get(running.url + "/readyz").status_code == 503
+        said = httpx.get(running.url + "/readyz").text
+        assert "free disk space" in said or "No space left on device" in said
+        remount(small_disk, "size=60m")
+        running.client.wait_until_ready(20)
+        assert send(1000) == 200
+        time.sleep(0.3)
+        at, state = running.client.state_hash()
+        assert running.client.status()["nodes"] == len(accepted)
+        running.kill()
+    assert replayed(folder, at).state_hash() == state
+    with Running(folder) as running:
+        for begin in range(0, len(accepted), 5000):
+            running.client.ask(accepted[begin : begin + 5000])  # a node that is not there would be refused
+
+
+@pytest.mark.slow
+def test_endless_requests_are_cut_off(tmp_path: Path) -> None:
+    with Running(tmp_path / "s", *RIDGE, "--set", "most_bytes=50000") as running:
+        before = anonymous_bytes(running.process.pid)
+
+        def send(head: bytes, more: bytes, times: int) -> bool:
+            """Send a head and then the same again and again; return whether the service has hung up."""
+            with socket.create_connection(("127.0.0.1", running.port), timeout=20) as connection:
+                try:
+                    connection.sendall(head)
+                    for _ in range(times):
+                        connection.sendall(more)
+                except OSError:
+                    return True
+                return False
+
+        post = b"POST /v1/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        chunk = b"2000\r\n" + b"x" * 0x2000 + b"\r\n"
+        assert send(b"GET / HTTP/1.1\r\nhost: localhost\r\nx: ", b"y" * 60_000, 2000)
+        assert send(b"GET / HTTP/1.1\r\nhost: localhost\r\n", b"x: " + b"y" * 500 + b"\r\n", 200_000)
+        assert send(b"GET /", b"y" * 60_000, 2000)
+        send(post + b"transfer-encoding: chunked\r\n\r\n", chunk, 20_000)
+        send(post + b"content-length: 900000000\r\n\r\n", b"x" * 60_000, 3000)
+        for _ in range(50):
+            send(b"\x16\x03\x01" + bytes(range(256)), b"", 0)
+        assert running.client.status()["ready"]
+        assert anonymous_bytes(running.process.pid) - before < 30_000_000
+
+
+def of(*events: Json) -> list[object]:
+    return list(parse(json.dumps(events).encode(), False))
+
+
+def test_labels_beyond_32_bits_are_scored_and_classes_are_bounded(tmp_path: Path) -> None:
+    large = 3_000_000_000
+    service = Service(tmp_path / "s", ServiceConfig(strategy="slda", features=3, batch_size=1, most_classes=2))
+    service.start()
+    for i in range(6):
+        service.ingest(of(node(i, x=(1.0, 0.0, 0.0)), label(i, large))).result(30)  # type: ignore[arg-type]
+        service.ask([i], service.engine.sequence).result(30)
+    scores = service.engine.scores["slda"]
+    assert (scores.right, scores.scored) == (5, 6) and service.engine.known_label(0) == large
+    service.ingest(of(label(0, 1))).result(30)  # type: ignore[arg-type]
+    with pytest.raises(WrongEventError, match="at most 2 classes"):
+        service.ingest(of(label(1, 2))).result(30)  # type: ignore[arg-type]
+    service.stop()
+    again = Service(tmp_path / "s")
+    assert again.engine.state_hash() == replayed(tmp_path / "s").state_hash()
+    again._close()
+
+
+def outcomes(scores: Prequential, right: np.ndarray, first: int = 0) -> None:
+    places = np.arange(first, first + len(right))
+    scores.answered(first, np.where(right, 1, 0))
+    for place in places.tolist():
+        scores.score(np.array([place]), np.array([1]), place + 1, place)
+
+
+def test_a_drift_is_marked_where_accuracy_falls() -> None:
+    rng, scores = np.random.default_rng(0), Prequential(100)
+    outcomes(scores, rng.random(2000) < 0.9)
+    assert scores.drift_count == 0
+    outcomes(scores, rng.random(1000) < 0.3, 2000)
+    assert scores.drift_count >= 1 and all(2000 <= at < 2600 for at in scores.drifts)
+
+
+def test_the_watch_for_drift_is_bounded_and_goes_on_after_a_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ocgl.serving.prequential.LONGEST_WATCH", 1000)
+    assert LONGEST_WATCH > 1000
+    rng, scores = np.random.default_rng(1), Prequential(100)
+    right = rng.random(3500) < 0.8
+    outcomes(scores, right[:2700])
+    again = Prequential(100)
+    again.load_state(scores.state())
+    assert len(scores.state().arrays["outcomes"]) < 1000
+    for one in (scores, again):
+        outcomes(one, right[2700:], 2700)
+    assert scores.state().checksum() == again.state().checksum()
+    assert scores._drift.estimation == again._drift.estimation
+
+
+def test_a_folder_of_a_service_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("")
+    with pytest.raises((errors.OcglError, OSError)):
+        Service(tmp_path / "s", ServiceConfig(strategy="ridge", features=3))
