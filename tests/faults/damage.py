@@ -97,6 +97,41 @@ learner = ocgl.Learner.load("l")
 ids = learner.store.ids
 print(learner.state().checksum(), ids.tolist(), learner.answer(ids).scores.tolist(), learner.classes.tolist())
 """
+SERVE = """
+import json
+from pathlib import Path
+from ocgl.serving.config import ServiceConfig
+from ocgl.serving.events import parse
+from ocgl.serving.keys import Keys
+from ocgl.serving.service import Service
+
+chosen = dict(features=2, seed={seed}, batch_size=4, hyperparameters=dict(shrinkage=0.2))
+service = Service(Path("s"), ServiceConfig(strategy="slda", **chosen))
+Keys(Path("s")).add("mine", ["admin"])
+service.start()
+for i in range(30):
+    events = [dict(type="node", id=f"n{{i}}", x=[i % 3 + {seed}, 1.0], neighbors=[f"n{{i - 1}}"] if i else [])]
+    events.append(dict(type="label", id=f"n{{i}}", label="ab"[i % 2]))
+    service.ingest(parse(json.dumps(events).encode(), False), f"key {{i}}").result(30)
+    if i == 12:
+        service.snapshot().result(30)
+service.stop()
+"""
+START = """
+from pathlib import Path
+from ocgl.serving.keys import Keys
+from ocgl.serving.service import Service
+
+service = Service(Path("s"))
+print(service.engine.sequence, service.engine.state_hash(), service.config.strategy)
+service._close()
+"""
+READ_KEYS = """
+from pathlib import Path
+from ocgl.serving.keys import Keys
+
+print(Keys(Path("s"))._keys)
+"""
 SAY_ERRORS = """
 from ocgl.errors import OcglError
 import sys
@@ -131,11 +166,14 @@ def scenes(folder: Path) -> None:
             "stream",
             "raw",
             "kept",
+            "served",
             "other",
         ):
             (folder / name).mkdir()
         for where, seed in ((folder / "kept", 0), (folder / "other", 1)):
             python(KEEP.format(seed=seed), cwd=where)
+        for where, seed in ((folder / "served", 0), (folder / "other", 1)):
+            python(SERVE.format(seed=seed), cwd=where)
         other = folder / "other"
         for where, data in ((folder / "loose", GRAPH), (other, OTHER)):
             run(*BENCH, data, "--out", "b", cwd=where)
@@ -239,6 +277,8 @@ MODEL = Command("load a state", _python(LOAD_MODEL), _printed)
 STREAM = Command("load a stream", _python(PLAY_STREAM), _printed)
 STORE = Command("open a store", _python(OPEN_STORE), _printed)
 LEARNER = Command("load a learner", _python(LOAD_LEARNER), _printed)
+SERVICE = Command("start a service", _python(START), _printed)
+KEYS = Command("read keys", _python(READ_KEYS), _printed)
 READERS = (RESULTS, REPORT, VERIFY, SWEEP)
 
 
@@ -266,6 +306,10 @@ class Kind:
 
 def _holds(kind: str) -> Callable[[Path], bool]:
     return lambda path: f'"kind": "{kind}"' in path.read_text()
+
+
+def _is_filled(path: Path) -> bool:
+    return path.stat().st_size > 0
 
 
 _RESULTS = "other/b/*/result.json loose/b/*/result.json"
@@ -296,6 +340,11 @@ KINDS = (
     Kind("description of a learner", "kept", "l/learner.json", (LEARNER,), "other/l/learner.json"),
     Kind("state of a learner", "kept", "l/save-1/state.safetensors", (LEARNER,), "other/l/save-1/state.safetensors"),
     Kind("graph of a learner", "kept", "l/save-1/graph/*", (LEARNER,), "other/l/save-1/graph/*"),
+    Kind("log of a service", "served", "s/log/*.log", (SERVICE,), "other/s/log/*.log"),
+    Kind("snapshot of a service", "served", "s/snapshots/*/*", (SERVICE,), "other/s/snapshots/*/*"),
+    Kind("graph of a service", "served", "s/graph/*", (SERVICE,), "other/s/graph/*", _is_filled),
+    Kind("description of a service", "served", "s/config.toml", (SERVICE,), "other/s/config.toml"),
+    Kind("keys of a service", "served", "s/keys.json", (KEYS,)),
     Kind("raw file of a dataset", "raw", "data/*/raw/*.npz", (RAW, DATASETS), "other/g.npz"),
 )
 

@@ -2,7 +2,6 @@
 
 import json
 import random
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -20,13 +19,14 @@ from ocgl.experiments.experiment import Experiment
 from ocgl.serving.backup import backup
 from ocgl.serving.client import Client, RefusedError
 from ocgl.serving.config import ServiceConfig
+from ocgl.serving.engine import Accepted, rehearse
 from ocgl.serving.events import WrongEventError, parse
 from ocgl.serving.keys import Keys
 from ocgl.serving.log import Log, read_log, segments
 from ocgl.serving.play import events_of, play
 from ocgl.serving.replay import replayed, write_without
 from ocgl.serving.service import Service
-from ocgl.strategies import make_strategy
+from ocgl.strategies import find, make_strategy, names
 from ocgl.types import Json
 from tests.serving.fuzzing import fuzz, schemathesis
 from tests.serving.load import (
@@ -302,11 +302,11 @@ def test_what_the_state_depends_on_cannot_be_edited(tmp_path: Path) -> None:
     config = (folder / "config.toml").read_text()
     for line, other in (("features = 3", "features = 4"), ("seed = 0", "seed = 1"), ("window = 1000", "window = 9"),
                         ('strategy = "ridge"', 'strategy = "slda"'), ("shadows = []", 'shadows = ["er"]')):  # fmt: skip
-        shutil.rmtree(folder / "snapshots", ignore_errors=True)
         assert line in config
         (folder / "config.toml").write_text(config.replace(line, other))
         with pytest.raises(errors.ConfigError, match=f"begun with another {line.split()[0]}"):
             Service(folder)
+        assert len(list((folder / "snapshots").iterdir())) == 2
     (folder / "config.toml").write_text(config.replace("batch_size = 4", "batch_size = 7"))
     Service(folder)._close()
 
@@ -332,6 +332,35 @@ def test_forgetting_keeps_what_was_taken(tmp_path: Path) -> None:
     assert len(Keys(without)) == 1
     with pytest.raises(errors.ConfigError, match="does not know 'zz'"):
         write_without(folder, {"zz"}, tmp_path / "x")
+
+
+@pytest.mark.parametrize("name", [name for name in names() if not find(name).offline])
+def test_a_service_is_rehearsed_with_every_strategy(name: str) -> None:
+    rehearse(ServiceConfig(strategy=name, features=3))
+    rehearse(ServiceConfig(strategy=name, features=3, sparse=True))
+
+
+def test_a_question_does_not_wait_for_a_solve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service(tmp_path / "s", ServiceConfig(strategy="ridge", features=3, batch_size=2))
+    service.start()
+
+    def send(events: list[Json]) -> Accepted:
+        return service.ingest(parse(json.dumps(events).encode(), False)).result(30)
+
+    first = send([node("a"), node("b"), label("a", "x"), label("b", "y")]).sequence
+    service.ask(["a"], first).result(30)
+    strategy, go = service.engine.learners["ridge"].strategy, threading.Event()
+    solve = strategy.solve  # type: ignore[attr-defined]
+    monkeypatch.setattr(strategy, "solve", lambda moments: go.wait(60) and solve(moments))
+    last = send([node("c"), node("d"), label("c", "x"), label("d", "y")]).sequence
+    waiting = service.ask(["a"], last)
+    for _ in range(20):  # the solver stands still; whoever waits for it, nobody else does
+        answer = service.ask(["a"]).result(30)
+        assert answer.weights_sequence < last and answer.weights_seconds > 0 and answer.sequence >= last
+    assert not waiting.done()
+    go.set()
+    assert waiting.result(30).weights_sequence >= last
+    service.stop()
 
 
 def test_exactly_once(tmp_path: Path) -> None:

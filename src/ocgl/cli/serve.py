@@ -1,6 +1,7 @@
 """Commands of the live service: `serve`, `keys`, `play`, `backup` and `replay`."""
 
 import contextlib
+import gc
 import json
 from pathlib import Path
 from typing import Annotated
@@ -55,6 +56,7 @@ def serve(
     import uvicorn
 
     from ocgl.serving.api import make_app
+    from ocgl.serving.engine import rehearse
     from ocgl.serving.kafka import KafkaSource
     from ocgl.serving.keys import Keys
     from ocgl.serving.service import Service
@@ -67,6 +69,9 @@ def serve(
     service = Service(folder, config)
     source = None if kafka is None else KafkaSource(service, kafka)
     made = make_app(service, keys, source)
+    rehearse(service.config)
+    gc.collect()
+    gc.freeze()  # the collector need not look at a million objects of the libraries again and again
     server = uvicorn.Server(
         uvicorn.Config(
             made,

@@ -8,7 +8,7 @@ from ocgl.files import building
 from ocgl.serving.config import FILE, ServiceConfig
 from ocgl.serving.keys import FILE as KEYS
 from ocgl.serving.log import Log, read_log, segments
-from ocgl.serving.service import LOG
+from ocgl.serving.recovery import LOG
 
 
 def backup(folder: Path, out: Path) -> int:

@@ -1,5 +1,6 @@
 """A client of a service, over HTTP."""
 
+import ssl
 import time
 import uuid
 from collections.abc import Iterable
@@ -38,11 +39,16 @@ class Client:
         key: API key.
         timeout: seconds to wait for an answer.
         retries: how often a request is repeated when the service is overloaded or not reached.
+        ca: file with the certificates that are trusted, for a proxy with a certificate of your own; the usual ones if
+            None.
     """
 
-    def __init__(self, url: str, key: str | None = None, timeout: float = 60.0, retries: int = 5) -> None:
+    def __init__(
+        self, url: str, key: str | None = None, timeout: float = 60.0, retries: int = 5, ca: str | None = None
+    ) -> None:
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False)
+        verify: ssl.SSLContext | bool = True if ca is None else ssl.create_default_context(cafile=ca)
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False, verify=verify)
         self._retries = retries
 
     def send(self, events: Iterable[Json], idempotency_key: str | None = None) -> int:

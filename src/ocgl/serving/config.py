@@ -62,6 +62,14 @@ class ServiceConfig(BaseModel):
         names = {"schema_version", "strategy", "features", "sparse", "hyperparameters", "seed", "shadows", "window"}
         return self.model_dump(mode="json", include=names | {"keys_kept"})
 
+    def check_begun(self, begun: dict[str, Any]) -> None:
+        """Raise `ConfigError` unless the state of this service was begun with this configuration."""
+        own = self.fixed()
+        other = sorted(name for name in own if begun.get(name) != own[name])
+        if other:
+            text = f"the log was begun with another {', '.join(other)}"
+            raise ConfigError(f"{text}; set it back in {FILE}, or begin a new service and play the log into it")
+
     @classmethod
     def read(cls, folder: Path) -> "ServiceConfig":
         """Read the configuration of a service."""

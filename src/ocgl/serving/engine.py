@@ -1,5 +1,6 @@
 """The state of a service: what follows from the records of its log, one after the other, and from nothing else."""
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterable
@@ -151,7 +152,7 @@ class Engine:
         if sequence != self.sequence + 1:
             raise StateError(f"record {sequence} does not follow record {self.sequence}")
         if isinstance(record, Begin):
-            self._begin(record)
+            self.config.check_begun(record.config)
         elif isinstance(record, Request):
             self._take(record, sequence)
         elif isinstance(record, Batch):
@@ -167,13 +168,6 @@ class Engine:
         else:
             self.main = record.strategy
         self.sequence = sequence
-
-    def _begin(self, record: Begin) -> None:
-        own = self.config.fixed()
-        other = sorted(name for name in own if record.config.get(name) != own[name])
-        if other:
-            text = f"the log was begun with another {', '.join(other)}"
-            raise ConfigError(f"{text}; set it back in config.toml, or begin a new service and play the log into it")
 
     def _take(self, record: Request, sequence: int) -> None:
         self.touched = False
@@ -400,6 +394,26 @@ class Engine:
         for part in graph_bytes(self.store):
             digest.update(part)
         return digest.hexdigest()
+
+
+def rehearse(config: ServiceConfig) -> None:
+    """Do everything once with a graph of four nodes, so that no client waits until kernels are compiled."""
+    engine = Engine(config, GraphStore(sparse=config.sparse))
+    x = bytes(4 * config.features)
+    nodes: list[Event] = [Node(place, x, list(range(place))) for place in range(4)]
+    labels: list[Event] = [Label(place, place % 2) for place in range(4)]
+    engine.check([*nodes, *labels])
+    with contextlib.suppress(OcglError):  # four equal nodes may be too little for a strategy
+        engine.apply(Request([*nodes, *labels]), 1)
+        engine.apply(Batch(list(range(4))), 2)
+        for name, model in engine.models.items():
+            if engine.solve_due(name):
+                engine.apply(Solve(name), engine.sequence + 1)
+                engine.apply(Publish(name), engine.sequence + 1)
+            model.predict(engine.store.sample([0], engine.learners[name].query_sampling, 0))
+        engine.answer([0])
+        engine.apply(Request([Edge(0, 1), RemoveEdge(0, 1), Update(0, x), Remove(0)]), engine.sequence + 1)
+    engine.state_hash()
 
 
 def _update_bound(learner: Learner, nodes: int) -> Cost | None:

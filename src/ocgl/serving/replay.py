@@ -29,7 +29,7 @@ from ocgl.serving.events import (
 )
 from ocgl.serving.keys import FILE as KEYS
 from ocgl.serving.log import Log, read_log
-from ocgl.serving.service import LOG
+from ocgl.serving.recovery import LOG
 
 
 def replayed(folder: Path, until: int | None = None) -> Engine:

@@ -9,7 +9,6 @@ import queue
 import shutil
 import threading
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
@@ -20,21 +19,17 @@ from typing import Any
 import torch
 from threadpoolctl import threadpool_limits
 
-from ocgl.checked import read_sealed, sealed
 from ocgl.errors import (
     ConfigError,
-    DamagedFileError,
     DiskFullError,
     EmptyBatchError,
     OcglError,
     OverloadedError,
     ServiceError,
-    StoreFolderError,
     UnknownNodeError,
 )
-from ocgl.files import building, make_folder, remove_leftovers, write_json
+from ocgl.files import make_folder
 from ocgl.graph import GraphStore
-from ocgl.graph.durable import DurableStore
 from ocgl.serving.checks import is_id, packed, rows_of
 from ocgl.serving.config import ServiceConfig
 from ocgl.serving.engine import Accepted, Engine
@@ -51,20 +46,16 @@ from ocgl.serving.events import (
     Request,
     Solve,
     WrongEventError,
-    decode,
     encode,
 )
-from ocgl.serving.log import Log, read_log
-from ocgl.state import State
+from ocgl.serving.log import Log
+from ocgl.serving.recovery import LOG, Recovered, recover, write_snapshot
 from ocgl.types import Json
 
-LOG, SNAPSHOTS, GRAPH = "log", "snapshots", "graph"
 _LATER = object()
 """What an act returns whose outcome the committer settles."""
 SOLVE_SHARE = 0.1
 """Most of the time that solving for the weights of a strategy may take."""
-KEPT = 2
-"""Snapshots that are kept."""
 logger = logging.getLogger("ocgl.serving")
 
 
@@ -109,12 +100,15 @@ class Service:
         make_folder(folder)
         self.folder = folder
         self._lock_file = _locked_file(folder)
-        if config is not None and not (folder / "config.toml").exists():
-            config.write(folder)
-        self.config = ServiceConfig.read(folder)
+        try:
+            if config is not None and not (folder / "config.toml").exists():
+                config.write(folder)
+            self.config = ServiceConfig.read(folder)
+        except BaseException:
+            os.close(self._lock_file)
+            raise
         self.started, self._began = time.time(), time.monotonic()
         self.failure: str | None = None
-        self._store: GraphStore | None = None
         self._events: queue.SimpleQueue[Work] = queue.SimpleQueue()
         self._questions: deque[Work] = deque()
         self._waiting_questions: list[tuple[int, float, Work]] = []
@@ -136,18 +130,23 @@ class Service:
         self.snapshot_at = 0
         self.trouble: str | None = None
         self._drained = False
+        found: Recovered | None = None
         try:
             self.log = Log(folder / LOG)
             if self.log.torn is not None:
                 logger.warning("%s", self.log.torn)
-            self.engine = self._recover()
+            found = recover(folder, self.config, self.log)
+            self.engine, self._store, self.snapshot_at = found.engine, found.store, found.snapshot
+            self.recovered = found.facts
+            self._finish_solves()
+            self._oldest_label = time.monotonic() if len(self.engine.waiting) else None
             self._drifts = {name: scores.drift_count for name, scores in self.engine.scores.items()}
             if self.engine.sequence == 0:
                 self._append(Begin(self.config.fixed()))
         except BaseException:
             self._solver.shutdown()
-            if isinstance(self._store, DurableStore):
-                self._store._release()
+            if found is not None:
+                found.store._release()
             os.close(self._lock_file)
             raise
         self._threads = [
@@ -179,9 +178,8 @@ class Service:
     def _close(self) -> None:
         with contextlib.suppress(OcglError, OSError):
             self.log.close()
-        if isinstance(self._store, DurableStore):
-            with contextlib.suppress(OcglError, OSError):
-                self._store.close()
+        with contextlib.suppress(OcglError, OSError):
+            self._store.close()
         self._solver.shutdown()
         if self._lock_file >= 0:
             os.close(self._lock_file)
@@ -474,15 +472,21 @@ class Service:
         self._append(Solve(name))
         solving = self.engine.models[name].solving
         assert callable(solving)
-        begin = self._solving_since[name] = time.monotonic()
+        self._solving_since[name] = time.monotonic()
+
+        def solve() -> Any:
+            begin = time.thread_time()  # not the time on the clock: on a busy machine that would put off the next solve
+            try:
+                return solving()
+            finally:
+                spent = time.thread_time() - begin
+                self._solve_after[name] = time.monotonic() + (1 / SOLVE_SHARE - 1) * spent
 
         def done(future: "Future[Any]") -> None:
-            now = time.monotonic()
-            self._solve_after[name] = now + (1 / SOLVE_SHARE - 1) * (now - begin)
             self._solved.append((name, future))
             self._wake.set()
 
-        self._solver.submit(solving).add_done_callback(done)
+        self._solver.submit(solve).add_done_callback(done)
 
     def _publish_all(self) -> None:
         self._solve_due()
@@ -566,49 +570,15 @@ class Service:
             self.history.append({"at": now, "events": engine.events, "recent": recent, "drifts": drifts})
 
     def take_snapshot(self) -> int:
-        """Write the state beside the graph, so that a start need not read the whole log. Only the writer calls it."""
-        sequence = self.engine.sequence
-        store = self._store
-        assert isinstance(store, DurableStore)
+        """Take a snapshot; only the writer calls it."""
         self.log.sync()
-        store.flush()
-        target = self.folder / SNAPSHOTS / f"{sequence:020d}"
-        if not target.exists():
-            make_folder(target.parent)
-            with building(target, lambda _: True) as part:
-                self.engine.state().save(part / "state.safetensors")
-                write_json(part / "snapshot.json", sealed({"sequence": sequence, "graph": store.mark}))
-        for old in _snapshots(self.folder)[:-KEPT]:
-            shutil.rmtree(old, ignore_errors=True)
-        self.snapshot_at = sequence
-        return sequence
+        write_snapshot(self.folder, self.engine, self._store)
+        self.snapshot_at = self.engine.sequence
+        return self.snapshot_at
 
-    def _recover(self) -> Engine:
-        """Return the state after the last record of the log: a snapshot, and the records after it."""
-        begin = time.perf_counter()
-        remove_leftovers(self.folder / SNAPSHOTS)
-        tried: list[str] = []
-        taken = [int(path.name) for path in _snapshots(self.folder)]
-        if taken and taken[-1] > self.log.sequence:
-            text = f"it ends with record {self.log.sequence}, but there is a snapshot of record {taken[-1]}"
-            raise DamagedFileError(self.folder / LOG, f"{text}: acknowledged records are missing")
-        for path in reversed(_snapshots(self.folder)):
-            try:
-                engine = self._from_snapshot(path)
-                break
-            except (DamagedFileError, StoreFolderError, KeyError, OcglError) as error:
-                if isinstance(self._store, DurableStore):
-                    self._store._release()
-                tried.append(f"{path.name}: {error}")
-                logger.warning("snapshot %s cannot be used: %s", path.name, error)
-        else:
-            shutil.rmtree(self.folder / GRAPH, ignore_errors=True)
-            self._store = DurableStore(self.folder / GRAPH, sparse=self.config.sparse)
-            engine = Engine(self.config, self._store)
-        self.snapshot_at = engine.sequence
-        for sequence, payload in read_log(self.folder / LOG, engine.sequence):
-            engine.apply(decode(payload), sequence)
-        for name, model in engine.models.items():  # a solve that was under way
+    def _finish_solves(self) -> None:
+        """Solve what was being solved for when the service ended."""
+        for name, model in self.engine.models.items():
             if model.solving is not None:
                 done: Future[Any] = Future()
                 try:
@@ -616,31 +586,6 @@ class Service:
                 except Exception as error:
                     done.set_exception(error)
                 self._solved.append((name, done))
-        self._oldest_label = time.monotonic() if len(engine.waiting) else None
-        count = engine.sequence - self.snapshot_at
-        self.recovered: Json = {
-            "snapshot": self.snapshot_at,
-            "records": count,
-            "seconds": time.perf_counter() - begin,
-            "torn": None if self.log.torn is None else str(self.log.torn),
-            "unusable_snapshots": tried,
-        }
-        logger.info("recovered", extra={"facts": self.recovered})
-        return engine
-
-    def _from_snapshot(self, path: Path) -> Engine:
-        facts = read_sealed(path / "snapshot.json")
-        if facts["sequence"] > self.log.sequence:
-            raise DamagedFileError(
-                path, f"it is of record {facts['sequence']}, but the log ends at {self.log.sequence}"
-            )
-        state = State.load(path / "state.safetensors")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # changes after the snapshot are in the log
-            self._store = DurableStore(self.folder / GRAPH, flushed=facts["graph"])
-        engine = Engine(self.config, self._store)
-        engine.load_state(state)
-        return engine
 
 
 class StateErrorAfterLog(ServiceError):
@@ -681,8 +626,3 @@ def _unused(engine: Engine) -> Id:
     if engine.store.id_kind == "text":
         return f"a node that is not there {engine.sequence} {id(engine)}"
     return (1 << 63) - 1
-
-
-def _snapshots(folder: Path) -> list[Path]:
-    found = folder / SNAPSHOTS
-    return sorted(path for path in found.glob("[0-9]*") if path.is_dir()) if found.is_dir() else []
