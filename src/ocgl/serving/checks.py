@@ -112,11 +112,13 @@ class RequestCheck:
         config: what the service is.
         store: its graph.
         classes: its classes.
-        seen: labels that were seen, as the user knows them.
+        known_labels: labels that were seen, as the user knows them.
     """
 
-    def __init__(self, config: ServiceConfig, store: GraphStore, classes: ClassNames, seen: Mapping[Id, None]) -> None:
-        self._config, self._store, self._classes, self._seen = config, store, classes, seen
+    def __init__(
+        self, config: ServiceConfig, store: GraphStore, classes: ClassNames, known_labels: Mapping[Id, None]
+    ) -> None:
+        self._config, self._store, self._classes, self._known_labels = config, store, classes, known_labels
         self._new_labels: set[Id] = set()
         self._there: dict[Id, bool] = {}
         self._edges: dict[tuple[Id, Id], bool] = {}
@@ -282,9 +284,9 @@ class RequestCheck:
         if type(event.label) is not kind:
             return f"labels of this service are {'text' if kind is str else 'integers'}; {event.label!r} is not"
         self._labels = kind
-        if event.label not in self._seen:
+        if event.label not in self._known_labels:
             self._new_labels.add(event.label)
-            if len(self._seen) + len(self._new_labels) > self._config.most_classes:
+            if len(self._known_labels) + len(self._new_labels) > self._config.most_classes:
                 return f"this service knows at most {self._config.most_classes:,} classes; {event.label!r} is one more"
         return None
 

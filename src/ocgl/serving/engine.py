@@ -104,7 +104,7 @@ class Engine:
             self.models[name] = Model(strategy)
             self.scores[name] = Prequential(config.window)
         self.classes = ClassNames()
-        self.seen: dict[Id, None] = {}  # labels, as the user knows them
+        self.known_labels: dict[Id, None] = {}  # labels, as the user knows them
         self.waiting = Waiting()
         self._known = Growable(np.int64)  # number of each node's class by position; -1 while it has no label
         self._removed = 0
@@ -122,7 +122,7 @@ class Engine:
 
     def check(self, events: list[Event]) -> None:
         """Raise `WrongEventError` if a request cannot be applied as a whole."""
-        RequestCheck(self.config, self.store, self.classes, self.seen).all(events)
+        RequestCheck(self.config, self.store, self.classes, self.known_labels).all(events)
 
     def due(self) -> Batch | None:
         """Return the next full batch of waiting labels."""
@@ -242,7 +242,7 @@ class Engine:
         positions = self.store.positions(ids_array([event.id for event in events])).astype(np.int64)
         labels = [event.label for event in events]
         numbers = np.asarray(self.classes.numbers(labels), np.int64)
-        self.seen |= dict.fromkeys(labels)
+        self.known_labels |= dict.fromkeys(labels)
         for scores in self.scores.values():
             scores.score(positions, numbers, self.store.arrived, sequence)
         self.waiting.add(positions, numbers)
@@ -339,7 +339,7 @@ class Engine:
             "sequence": self.sequence,
             "main": self.main,
             "classes": self.classes.facts(),
-            "seen": list(self.seen),
+            "known_labels": list(self.known_labels),
             "accepted": [[key, one.accepted, one.sequence, one.digest] for key, one in self.accepted.items()],
             "offsets": self.offsets,
             "batches": self.batches,
@@ -369,7 +369,7 @@ class Engine:
         self.sequence, self.main, self.batches = facts["sequence"], facts["main"], facts["batches"]
         self.events, self.owed = facts["events"], facts["owed"]
         self.classes.load(facts["classes"])
-        self.seen = dict.fromkeys(facts["seen"])
+        self.known_labels = dict.fromkeys(facts["known_labels"])
         self.accepted = {key: Accepted(count, at, digest) for key, count, at, digest in facts["accepted"]}
         self.offsets, self.failed = dict(facts["offsets"]), dict(facts["failed"])
         self.abandoned = dict(facts["abandoned"])

@@ -61,7 +61,7 @@ def state_of(engine: Engine) -> Json:
         "strategies": list(engine.models),
         "features": engine.config.features,
         "ids": store.id_kind if store.arrived else None,
-        "labels": None if not engine.seen else "text" if engine.classes.are_text else "integer",
+        "labels": None if not engine.known_labels else "text" if engine.classes.are_text else "integer",
         "nodes": len(store),
         "arrived": store.arrived,
         "edges": store.edges,
