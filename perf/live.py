@@ -39,7 +39,7 @@ from ocgl.types import Json
 from perf.pages import markdown_table
 from perf.updates import Row
 
-OUT = Path("docs/live/figures.json")
+OUT, SOAK, PAGE = Path("docs/live/figures.json"), Path("docs/live/soak.json"), Path("docs/live.md")
 WIDTH, CLASSES, NEIGHBORS, LABELLED, PER_REQUEST, BATCH = 128, 10, 4, 0.6, 100, 10
 AHEAD = 8
 """A request has edges to nodes of requests at least this far back, which clients in parallel have delivered."""
@@ -382,11 +382,8 @@ def rows_of(figures: Json) -> list[Row]:
     return rows
 
 
-MARKED = re.compile(r"(?<=<!-- figures -->\n).*(?=<!-- end of figures -->)", re.DOTALL)
-
-
 def write_page(figures: Json) -> None:
-    """Write the table into docs/live.md."""
+    """Write the tables into docs/live.md."""
     table = markdown_table(
         ("measured", "ours", "reference", "theirs", "ratio", "wanted"), [row.cells for row in rows_of(figures)]
     )
@@ -402,8 +399,40 @@ def write_page(figures: Json) -> None:
         ("acknowledged nodes that are missing", str(over["lost"])),
     ]  # fmt: skip
     text = f"{table}\n\nOverload:\n\n{markdown_table(('three times the saturated rate', ''), more)}\n"
-    page = Path("docs/live.md")
-    page.write_text(MARKED.sub(lambda _: f"\n{text}\n", page.read_text()))
+    page = PAGE.read_text()
+    page = _marked(page, "figures", text)
+    if SOAK.exists():
+        page = _marked(page, "soak", _soak_table(json.loads(SOAK.read_text())))
+    PAGE.write_text(page)
+
+
+def _marked(page: str, name: str, text: str) -> str:
+    """Replace what stands between two marks."""
+    pattern = re.compile(rf"(?<=<!-- {name} -->\n).*(?=<!-- end of {name} -->)", re.DOTALL)
+    return pattern.sub(lambda _: f"\n{text}\n", page)
+
+
+def _soak_table(soak: Json) -> str:
+    kills, kafka, fuzz, grown = soak["kills"], soak["kafka"], soak["fuzz"], soak["growth"]["rows"]
+    equal = ", ".join(f"{name} {one['AP']:.2f}" for name, one in soak["equal"].items() if isinstance(one, dict))
+    first, last = grown[0], grown[-1]
+    failed = sum(count for status, count in fuzz["statuses"].items() if int(status) >= 500)
+    sizes = f"{first['records']:,} and {last['records']:,} records"
+    lines = [
+        ("Amazon Computer over HTTP equals `ocgl run` in AP, AAP, matrix and weights, to the bit", equal),
+        ("kill -9 under load; acknowledged events lost or doubled, states other than the replayed one",
+         f"{kills['kills']} kills, {kills['lost_or_different']}"),
+        ("longest recovery among them", f"{kills['most_seconds_to_recover']:.1f} s"),
+        ("kills of a Kafka consumer; messages, each taken once", f"{kafka['kills']}, {kafka['messages']:,}"),
+        ("strange requests by schemathesis and of our own; answers of 500 or more",
+         f"{fuzz['by_schemathesis']:,} + {fuzz['own']:,}, {failed}"),
+        ("memory after the second and the last fifth of these",
+         f"{fuzz['memory'][1]['MB']:.0f} and {fuzz['memory'][-1]['MB']:.0f} MB"),
+        (f"recovery from the log alone, {sizes}",
+         f"{first['from_the_log_alone']:.1f} and {last['from_the_log_alone']:.1f} s"),
+        (f"recovery from a snapshot, {sizes}", f"{first['from_a_snapshot']:.1f} and {last['from_a_snapshot']:.1f} s"),
+    ]  # fmt: skip
+    return markdown_table(("what", "seen"), lines) + "\n"
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import json
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from ocgl.serving.logs import LogFormat, begin_logging
 from ocgl.types import Json
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+logger = logging.getLogger("ocgl.serving")
 keys_app = typer.Typer(help="API keys of a service.", no_args_is_help=True)
 app.add_typer(keys_app, name="keys")
 
@@ -85,11 +87,11 @@ def serve(
             timeout_graceful_shutdown=3,
         )
     )
-    say(f"listening on http://{host}:{port}, with {len(keys)} keys")
+    logger.info("listening", extra={"facts": {"url": f"http://{host}:{port}", "keys": len(keys)}})
     with contextlib.suppress(KeyboardInterrupt):  # uvicorn passes the signal on after an orderly end
         server.run()
     terminated.clear()
-    say("stopped; everything acknowledged is in the log")
+    logger.info("stopped; everything acknowledged is in the log")
     if service.failure is not None:
         raise ServiceError(service.failure)
 
