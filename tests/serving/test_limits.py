@@ -1,8 +1,12 @@
 """What bounds a service: a full disk, endless requests, very many classes and outcomes, large labels, drift."""
 
+import contextlib
 import json
 import socket
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -88,6 +92,65 @@ def test_endless_requests_are_cut_off(tmp_path: Path) -> None:
             send(b"\x16\x03\x01" + bytes(range(256)), b"", 0)
         assert running.client.status()["ready"]
         assert anonymous_bytes(running.process.pid) - before < 30_000_000
+
+
+@pytest.mark.slow
+def test_an_end_under_load_finishes_what_was_taken(tmp_path: Path) -> None:
+    folder, found = tmp_path / "s", dict[int, int]()
+    options = ("--strategy", "er", "--features", "3", "--set", "batch_size=2", "--shadow", "ssm-er")
+    with Running(folder, *options) as running:
+
+        def send(number: int) -> None:
+            ids = [1000 * number + i for i in range(200)]
+            body = [*(node(id) for id in ids), *(label(id, id % 3) for id in ids)]
+            with contextlib.suppress(httpx.ConnectError):  # it does not listen any more
+                found[number] = httpx.post(running.url + "/v1/events", json=body, timeout=90).status_code
+
+        def wait() -> None:
+            question = {"ids": [1], "min_sequence": 10**6}
+            found[-1] = httpx.post(running.url + "/v1/predict", json=question, timeout=90).status_code
+
+        running.client.send([node(1)])
+        with ThreadPoolExecutor(12) as pool:
+            work = [pool.submit(send, number) for number in range(1, 9)]
+            work.append(pool.submit(wait))
+            time.sleep(0.6)
+            assert running.stop() == 0
+            for one in work:
+                one.result()
+    assert set(found.values()) <= {200, 503} and list(found.values()).count(200) >= 2, found
+    assert found[-1] == 503
+    there = set(replayed(folder).store.ids.tolist())
+    for number, status in found.items():
+        if number > 0:
+            assert ({1000 * number, 1000 * number + 199} <= there) == (status == 200), (number, found)
+
+
+@pytest.mark.slow
+def test_a_port_in_use_begins_nothing(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "ocgl", "serve", str(tmp_path / "s"), *RIDGE, "--port", str(port)]
+        ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 2 and "cannot listen" in ended.stderr and not (tmp_path / "s").exists()
+
+
+def test_a_batch_that_cannot_be_learned_is_said_and_holds_nobody_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = Service(tmp_path / "s", ServiceConfig(strategy="slda", features=3, batch_size=2, most_classes=2))
+    service.start()
+    huge = [node(i, *range(i), x=(3e38, -3e38, 3e38)) for i in range(4)]
+    events = of(*huge, *(label(i, i % 2) for i in range(4)))
+    with caplog.at_level("WARNING", "ocgl.serving"):
+        last = service.ingest(events).result(30).sequence  # type: ignore[arg-type]
+        assert service.ask([0], last).result(30).sequence >= last
+    assert service.engine.failed["slda"] >= 1 and "could not be learned" in caplog.text
+    service.ingest(of({"type": "remove", "id": 3})).result(30)  # type: ignore[arg-type]
+    service.ingest(of(node(9), label(9, 1), {"type": "remove", "id": 9})).result(30)  # type: ignore[arg-type]
+    assert len(service.engine.waiting) == 0
+    service.stop()
+    assert replayed(tmp_path / "s").state_hash() == service.engine.state_hash()
 
 
 def of(*events: Json) -> list[object]:

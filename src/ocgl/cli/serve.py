@@ -4,7 +4,9 @@ import contextlib
 import gc
 import json
 import logging
+import socket
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -68,32 +70,51 @@ def serve(
     if host not in LOOPBACK and not len(keys):
         raise ServiceError("without keys a service listens on the loopback address only; `ocgl keys add` makes one")
     begin_logging(logs)
+    listening = _bound(host, port)
     service = Service(folder, config)
     source = None if kafka is None else KafkaSource(service, kafka)
     made = make_app(service, keys, source)
     rehearse(service.config)
     gc.collect()
     gc.freeze()  # the collector need not look at a million objects of the libraries again and again
-    server = uvicorn.Server(
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            service.close_doors()
+            super().handle_exit(sig, frame)
+
+    server = Server(
         uvicorn.Config(
             made,
-            host=host,
-            port=port,
             log_level="warning",
             access_log=False,
             log_config=None,
             http="h11",
             timeout_keep_alive=30,
-            timeout_graceful_shutdown=3,
+            timeout_graceful_shutdown=60,
         )
     )
-    logger.info("listening", extra={"facts": {"url": f"http://{host}:{port}", "keys": len(keys)}})
+    logger.info("listening", extra={"facts": {"url": f"http://{host}:{listening.getsockname()[1]}", "keys": len(keys)}})
     with contextlib.suppress(KeyboardInterrupt):  # uvicorn passes the signal on after an orderly end
-        server.run()
+        server.run(sockets=[listening])
     terminated.clear()
     logger.info("stopped; everything acknowledged is in the log")
     if service.failure is not None:
         raise ServiceError(service.failure)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Return a socket that listens, or raise `ServiceError`: before anything is begun."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(2048)
+    except OSError as error:
+        made.close()
+        raise ServiceError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return made
 
 
 def _config(folder: Path, strategy: str | None, features: int | None, overrides: list[str], shadow: str, sparse: bool):  # type: ignore[no-untyped-def]

@@ -29,7 +29,7 @@ from ocgl.errors import (
 from ocgl.serving.events import Event, Id, Sparse, WrongEventError, parse
 from ocgl.serving.keys import Keys
 from ocgl.serving.metrics import Metrics, Timed
-from ocgl.serving.service import Prediction, Service
+from ocgl.serving.service import NotReachedError, Prediction, Service
 from ocgl.serving.status import bound_of, cost_of, figures_of, node_of, state_of
 from ocgl.types import Json
 
@@ -209,7 +209,7 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
 
         async def send() -> AsyncIterator[str]:
             past: Json = {"history": list(service.history)}
-            while service.ready:
+            while service.ready and not service.closing:
                 yield f"data: {json.dumps(await _status(service) | past)}\n\n"
                 past = {}
                 await asyncio.sleep(1)
@@ -357,14 +357,17 @@ async def _wait(begin: "Callable[[], Future[Any]]") -> Any:
         return await asyncio.wrap_future(begin())
     except OverloadedError as error:
         raise ProblemError(429, "Too many requests", str(error), {"retry-after": "1"}) from error
+    except NotReachedError as error:
+        raise ProblemError(504, "Not reached in time", str(error)) from error
     except ServiceError as error:
         raise ProblemError(503, "Not ready", str(error), {"retry-after": "5"}) from error
     except WrongEventError as error:
         raise ProblemError(422, "Wrong event", error.why, line=error.line) from error
     except UnknownNodeError as error:
         raise ProblemError(404, "Unknown node", str(error)) from error
-    except asyncio.CancelledError:
-        raise
+    except asyncio.CancelledError as error:  # uvicorn has waited long enough
+        text = "the service ends before this was answered; it may have been taken: repeat it with its idempotency key"
+        raise ProblemError(503, "Not ready", text, {"retry-after": "5"}) from error
     except (IdKindError, EmptyBatchError) as error:
         raise ProblemError(422, "Wrong question", str(error)) from error
     except OcglError as error:

@@ -276,7 +276,7 @@ class RequestCheck:
         if event.candidates is not None:
             return "candidates are not supported: this service chooses among all classes"
         if isinstance(event.label, int) and not 0 <= event.label < 1 << 62:
-            return "a label is text, or an integer from 0"
+            return "a label is text, or an integer from 0 to 2^62 - 1"
         if isinstance(event.label, str) and (not 0 < len(event.label) <= 1024 or not event.label.isprintable()):
             return "a label of text has 1 to 1,024 printable characters"
         classes = self._classes

@@ -29,7 +29,7 @@ class ServiceConfig(BaseModel):
         window: answers that the recent accuracy is taken over.
         most_events: most events of a request.
         most_bytes: most bytes of a request.
-        most_classes: most classes.
+        most_classes: most different labels.
         queue: most requests that wait; more are answered with 429.
         least_free: bytes that must be free on the disk; with less, events are refused until there is room.
         snapshot_records: records between two snapshots.
@@ -67,8 +67,8 @@ class ServiceConfig(BaseModel):
         own = self.fixed()
         other = sorted(name for name in own if begun.get(name) != own[name])
         if other:
-            text = f"the log was begun with another {', '.join(other)}"
-            raise ConfigError(f"{text}; set it back in {FILE}, or begin a new service and play the log into it")
+            text = f"the log was begun with other values of {', '.join(other)}"
+            raise ConfigError(f"{text}; set them back in {FILE}, or begin a new service and play the log into it")
 
     @classmethod
     def read(cls, folder: Path) -> "ServiceConfig":

@@ -107,12 +107,10 @@ class Engine:
         self.known_labels: dict[Id, None] = {}  # labels, as the user knows them
         self.waiting = Waiting()
         self._known = Growable(np.int64)  # number of each node's class by position; -1 while it has no label
-        self._removed = 0
         self.accepted: dict[str, Accepted] = {}
         self.offsets: dict[str, int] = {}
         self.batches = 0
         self.failed: dict[str, int] = {}
-        self.abandoned: dict[str, int] = {}
         self.events = 0
         self.touched = False  # whether anything of the last request was applied
         self.owed = False  # a request has closed the waiting batch, and it was not learned yet
@@ -142,7 +140,7 @@ class Engine:
         """Return whether the weights of a strategy are behind what it has learned, and nobody is solving for them."""
         model = self.models[name]
         solved = 0 if model.published is None else model.published.sequence
-        due = model.solves and model.solving is None and model.learned_at > max(solved, self.abandoned.get(name, 0))
+        due = model.solves and model.solving is None and model.learned_at > max(solved, model.abandoned_at)
         return due and len(model.strategy.labels) > 0
 
     # Changing
@@ -164,7 +162,7 @@ class Engine:
             self._publish(record)
         elif isinstance(record, Abandon):
             self.models[record.strategy].solving = None
-            self.abandoned[record.strategy] = sequence
+            self.models[record.strategy].abandoned_at = sequence
         else:
             self.main = record.strategy
         self.sequence = sequence
@@ -207,6 +205,7 @@ class Engine:
             positions = self.store.positions(ids_array([event.id for event in events]))
             self.store.remove(ids_array([event.id for event in events]))
             self._known.rows[positions] = -1
+            self.waiting.take(positions.tolist())
         elif isinstance(first, Label):
             self._label(events, sequence)
         self.touched = True
@@ -251,7 +250,6 @@ class Engine:
     def _learn(self, record: Batch, sequence: int) -> None:
         positions = self.store.find(ids_array(record.ids)) if record.ids else np.empty(0, np.int32)
         labels = self.waiting.take(positions[positions >= 0].tolist())
-        self._drop_removed()
         self.owed = self.owed and len(self.waiting) > 0
         if not labels:
             return
@@ -264,17 +262,9 @@ class Engine:
                     self.cost = learned.cost, _update_bound(learner, len(labels))
             except OcglError:  # the same in a replay: sums that overflow, say
                 self.failed[name] = self.failed.get(name, 0) + 1
-            self.models[name].learned_at = sequence
+            else:
+                self.models[name].learned_at = sequence
         self.batches += 1
-
-    def _drop_removed(self) -> None:
-        """Forget waiting labels of nodes that were removed."""
-        if self._removed == self.store.removed:
-            return
-        self._removed = self.store.removed
-        positions, _ = self.waiting.first(len(self.waiting))
-        gone = positions[~self.store.is_present(positions)] if len(positions) else positions
-        self.waiting.take(gone.tolist())
 
     def _publish(self, record: Publish) -> None:
         model = self.models[record.strategy]
@@ -325,6 +315,18 @@ class Engine:
         number = self._known.rows[position]
         return None if number < 0 else self.classes.named(np.array([number])).tolist()[0]
 
+    def troubles(self) -> dict[str, tuple[int, int]]:
+        """Return for each strategy the batches that could not be learned, and the losses that were not finite."""
+        return {
+            name: (self.failed.get(name, 0), int(getattr(learner.strategy, "nonfinite_losses", 0)))
+            for name, learner in self.learners.items()
+        }
+
+    @property
+    def settled_sequence(self) -> int:
+        """Record up to which nothing is left to be solved for; a solve that has failed is not waited for."""
+        return self.models[self.main].settled_at(self.sequence)
+
     @property
     def weights_sequence(self) -> int:
         """Record up to which the answering weights know."""
@@ -346,7 +348,7 @@ class Engine:
             "events": self.events,
             "owed": self.owed,
             "failed": self.failed,
-            "abandoned": self.abandoned,
+            "abandoned": {name: model.abandoned_at for name, model in self.models.items()},
             "learned_at": {name: model.learned_at for name, model in self.models.items()},
             "published": [name for name, model in self.models.items() if model.published is not None],
             "solving": [name for name, model in self.models.items() if model.solving is not None],
@@ -372,7 +374,6 @@ class Engine:
         self.known_labels = dict.fromkeys(facts["known_labels"])
         self.accepted = {key: Accepted(count, at, digest) for key, count, at, digest in facts["accepted"]}
         self.offsets, self.failed = dict(facts["offsets"]), dict(facts["failed"])
-        self.abandoned = dict(facts["abandoned"])
         self._known = Growable(np.int64)
         self._known.extend(state.arrays["known"])
         self._removed = self.store.removed
@@ -381,7 +382,7 @@ class Engine:
             self.learners[name].load_state(state.part(f"learner {number}"))
             self.scores[name].load_state(state.part(f"scores {number}"))
             model = self.models[name]
-            model.learned_at = facts["learned_at"][name]
+            model.learned_at, model.abandoned_at = facts["learned_at"][name], facts["abandoned"][name]
             model.published = model.solving = None
             if name in facts["published"]:
                 model.published = Weights.from_state(state.part(f"published {number}"))
@@ -398,6 +399,7 @@ class Engine:
 
 def rehearse(config: ServiceConfig) -> None:
     """Do everything once with a graph of four nodes, so that no client waits until kernels are compiled."""
+    config = config.model_copy(update={"most_classes": 2, "most_events": 100})
     engine = Engine(config, GraphStore(sparse=config.sparse))
     x = bytes(4 * config.features)
     nodes: list[Event] = [Node(place, x, list(range(place))) for place in range(4)]

@@ -1,5 +1,6 @@
 """Events that clients send, and records that the log holds."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -125,6 +126,8 @@ class Promote(msgspec.Struct, frozen=True, tag_field="kind", tag="promote"):
 
 Record = Begin | Request | Batch | Solve | Publish | Abandon | Promote
 
+_PLACE = re.compile(r"`\$\[(\d+)\]")
+"""Where msgspec says that an event of an array is wrong."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
 _array = msgspec.json.Decoder(list[Event])
@@ -161,7 +164,8 @@ def parse(body: bytes, lines: bool) -> list[Event]:
         try:
             return _array.decode(body)
         except (ValueError, RecursionError) as error:  # of msgspec, or text that is no UTF-8
-            raise WrongEventError(0, str(error)) from error
+            place = _PLACE.search(str(error))
+            raise WrongEventError(0 if place is None else int(place[1]) + 1, str(error)) from error
     found: list[Event] = []
     for number, line in enumerate(body.split(b"\n"), start=1):
         if line.strip():

@@ -82,6 +82,7 @@ class _State(Collector):
         yield from counter("events", "Events taken.", s["events"])
         yield from counter("batches", "Batches learned.", s["batches"])
         yield from counter("failed_batches", "Batches that could not be learned.", s["failed_batches"])
+        yield from counter("losses_not_finite", "Losses that were no number.", s["losses_not_finite"])
         yield from gauge("weights_record", "Record up to which the weights know.", s["weights_sequence"])
         yield from gauge("nodes", "Nodes of the graph.", s["nodes"])
         yield from gauge("edges", "Edges of the graph.", s["edges"])

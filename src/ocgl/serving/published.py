@@ -51,7 +51,7 @@ class Model:
         self.strategy = strategy
         self.published: Weights | None = None
         self.solving: Weights | Callable[[], Weights] | None = None
-        self.learned_at = 0
+        self.learned_at, self.abandoned_at = 0, 0
 
     @property
     def solves(self) -> bool:
@@ -71,6 +71,10 @@ class Model:
             return sequence
         solved = 0 if self.published is None else self.published.sequence
         return sequence if solved >= self.learned_at else solved
+
+    def settled_at(self, sequence: int) -> int:
+        """Return the record up to which weights were solved for, or could not be, given the last record."""
+        return sequence if self.solves and self.abandoned_at > self.learned_at else self.weights_at(sequence)
 
     def scores(self, neighborhood: Neighborhood) -> FloatArray:
         """Score every class that the weights know."""

@@ -48,7 +48,11 @@ def without(records: Iterator[Record], ids: set[Id]) -> Iterator[Record]:
             kept = [found for event in record.events if (found := _stripped(event, ids)) is not None]
             empty = all(isinstance(event, Learn) for event in kept)
             if not empty or record.key is not None or record.source is not None:  # what was taken stays taken
-                yield msgspec.structs.replace(record, events=[] if empty else kept)
+                kept = [] if empty else kept
+                key = record.key
+                if key is not None and kept != record.events:
+                    key = f"{key.rpartition('#')[0]}#"  # the hash of what was sent is a trace of it
+                yield msgspec.structs.replace(record, events=kept, key=key)
         elif isinstance(record, Batch):
             left = [id for id in record.ids if id not in ids]
             if left:
@@ -84,6 +88,8 @@ def _named(folder: Path) -> set[Id]:
 def write_without(folder: Path, ids: set[Id], out: Path) -> int:
     """Write a service whose log has no trace of some nodes; return the number of its records."""
     config = ServiceConfig.read(folder)
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise ConfigError(f"{out} lies inside the service; give a folder elsewhere")
     if out.exists() and any(out.iterdir()):
         raise ConfigError(f"{out} is not empty")
     missing = ids - _named(folder)

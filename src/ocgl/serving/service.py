@@ -130,6 +130,7 @@ class Service:
         self.snapshot_at = 0
         self.trouble: str | None = None
         self._drained = False
+        self.closing = False
         found: Recovered | None = None
         try:
             self.log = Log(folder / LOG)
@@ -140,6 +141,7 @@ class Service:
             self.recovered = found.facts
             self._finish_solves()
             self._oldest_label = time.monotonic() if len(self.engine.waiting) else None
+            self._troubles = self.engine.troubles()
             self._drifts = {name: scores.drift_count for name, scores in self.engine.scores.items()}
             if self.engine.sequence == 0:
                 self._append(Begin(self.config.fixed()))
@@ -160,6 +162,11 @@ class Service:
         """Start the threads."""
         for thread in self._threads:
             thread.start()
+
+    def close_doors(self) -> None:
+        """Take nothing more, and answer those who wait for a sequence number; what was taken is finished."""
+        self.closing = True
+        self._wake.set()
 
     def stop(self) -> None:
         """Finish what was taken, take a snapshot, and close everything."""
@@ -283,7 +290,7 @@ class Service:
     def _refuse_if_down(self) -> None:
         if self.failure is not None:
             raise ServiceError(f"the service has stopped taking requests: {self.failure}")
-        if self._stop.is_set():
+        if self._stop.is_set() or self.closing:
             raise ServiceError("the service is shutting down")
 
     # The writer
@@ -359,15 +366,17 @@ class Service:
         while self._questions:
             self._run(self._questions.popleft())
         if self._waiting_questions and not self.engine.owed and self.engine.due() is None:
-            reached, now = min(self.engine.sequence, self.engine.weights_sequence), time.monotonic()
+            reached, now = min(self.engine.sequence, self.engine.settled_sequence), time.monotonic()
             still = []
             for wanted, deadline, work in self._waiting_questions:
                 if work.outcome.cancelled():
                     continue
                 if reached >= wanted:
                     self._run(work)
+                elif self.closing:
+                    _fail(work.outcome, ServiceError("the service is shutting down"))
                 elif now > deadline:
-                    _fail(work.outcome, OverloadedError(f"sequence {wanted} was not reached in time; now at {reached}"))
+                    _fail(work.outcome, NotReachedError(f"record {wanted} was not reached in time; now at {reached}"))
                 else:
                     still.append((wanted, deadline, work))
             self._waiting_questions = still
@@ -384,7 +393,7 @@ class Service:
         engine = self.engine
         if key is not None and key in engine.accepted:
             known = engine.accepted[key]
-            if known.digest != digest:
+            if known.digest and known.digest != digest:
                 raise WrongEventError(0, f"the idempotency key {key!r} was used for another request")
             return self._acknowledge(engine.sequence, outcome, known)
         if source is not None and engine.offsets.get(f"{source[0]}/{source[1]}", -1) >= source[2]:
@@ -445,8 +454,20 @@ class Service:
         self._append(batch)
         self._oldest_label = None if not len(self.engine.waiting) else time.monotonic()
         self.timings["learn"].append(time.perf_counter() - begin)
+        self._tell_failures()
         self._solve_due()
         self._answer_all()
+
+    def _tell_failures(self) -> None:
+        """Log batches that could not be learned, and losses that are no number."""
+        for name, (failed, diverged) in self.engine.troubles().items():
+            before = self._troubles.get(name, (0, 0))
+            self._troubles[name] = failed, diverged
+            if failed > before[0]:
+                logger.warning("a batch could not be learned", extra={"facts": {"strategy": name, "so_far": failed}})
+            if diverged > before[1]:
+                facts = {"strategy": name, "so_far": diverged}
+                logger.warning("a loss was not finite: are features scaled?", extra={"facts": facts})
 
     def _learn_late(self) -> None:
         waited = None if self._oldest_label is None else time.monotonic() - self._oldest_label
@@ -586,6 +607,10 @@ class Service:
                 except Exception as error:
                     done.set_exception(error)
                 self._solved.append((name, done))
+
+
+class NotReachedError(ServiceError):
+    """A question has waited for a record that did not come in time."""
 
 
 class StateErrorAfterLog(ServiceError):

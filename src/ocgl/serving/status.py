@@ -28,8 +28,8 @@ def node_of(engine: Engine, id: str) -> Json:
     store = engine.store
     wanted: Id = id
     if store.id_kind == "integer":
-        if not id.isdigit() or len(id) > 19:
-            raise UnknownNodeError(f"node {id!r} is not there")
+        if not (id.isascii() and id.isdigit() and len(id) <= 19 and str(int(id)) == id):
+            raise UnknownNodeError(f"node {id[:100]!r} is not there")
         wanted = int(id)
     try:
         (position,) = store.find([wanted]).tolist()
@@ -70,7 +70,8 @@ def state_of(engine: Engine) -> Json:
         "batches": engine.batches,
         "events": engine.events,
         "update": None if engine.cost is None else {"cost": cost_of(engine.cost[0]), "bound": bound_of(engine.cost[1])},
-        "failed_batches": sum(engine.failed.values()),
+        "failed_batches": sum(failed for failed, _ in engine.troubles().values()),
+        "losses_not_finite": sum(diverged for _, diverged in engine.troubles().values()),
         "accuracy": {name: scores.summary(names) for name, scores in engine.scores.items()},
         "store_bytes": store.nbytes,
         "strategy_bytes": model.strategy.memory_bytes,

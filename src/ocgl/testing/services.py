@@ -13,12 +13,17 @@ from typing import Any
 
 import httpx
 
+from ocgl.errors import ConfigError
 from ocgl.serving.client import Client, RefusedError
 from ocgl.testing.strategies import require
 from ocgl.types import Json
 
 Check = Callable[["Visit"], None]
 PROBLEM = "application/problem+json"
+
+
+class SkippedCheck(Exception):
+    """A check does not apply to this visit."""
 
 
 class Visit:
@@ -37,6 +42,12 @@ class Visit:
         if key is not None:
             self.http.headers["authorization"] = f"Bearer {key}"
         status = self.client.status()
+        if status["ids"] is None and not teach:
+            self.client.close()
+            self.http.close()
+            raise ConfigError(
+                "the service is new: the first node would set its kind of ids; give --teach to allow that"
+            )
         self.width: int = status["features"]
         self.integers = status["ids"] == "integer"
         self.limits: Json = status["limits"]
@@ -231,7 +242,7 @@ def bounds_what_it_takes(visit: Visit) -> None:
 def needs_a_key_where_it_has_keys(visit: Visit) -> None:
     """Check that without a key nothing but the health can be asked, if this visit has one."""
     if visit.key is None:
-        return
+        raise SkippedCheck("no key was given")
     for headers in ({}, {"authorization": "Bearer wrong"}, {"x-api-key": visit.key[:-1]}):
         with httpx.Client(base_url=visit.url, headers=headers, timeout=60, trust_env=False) as stranger:
             for path in ("/v1/status", "/metrics", "/openapi.json", "/v1/nodes/1", "/v1/stream"):
@@ -245,7 +256,7 @@ def needs_a_key_where_it_has_keys(visit: Visit) -> None:
 def learns_from_labels(visit: Visit) -> None:
     """Check that labels are learned and scored, if the service may be taught."""
     if not visit.teach:
-        return
+        raise SkippedCheck("--teach was not given")
     status = visit.client.status()
     names: tuple[Any, Any] = (0, 1) if status["labels"] == "integer" else ("check-a", "check-b")
     nodes = [visit.node(x=5.0 if i % 2 else -5.0) for i in range(60)]
