@@ -1,3 +1,4 @@
+import contextlib
 import re
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import pytest
 
 import ocgl
 from studies import results_page
+from tests.serving.running import Running
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,10 +34,16 @@ def test_importing_pulls_in_neither_torch_nor_pyg_nor_plotting() -> None:
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in sorted((ROOT / "docs").glob("*.md")))])
 def test_the_python_in_the_pages_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL):
-        file = tmp_path / "block.py"
-        file.write_text(block)
-        exec(compile(block, page, "exec"), {"__name__": "__main__"})
+    text = (ROOT / page).read_text()
+    with contextlib.ExitStack() as stack:
+        if page == "docs/live.md":  # its code asks a service
+            options = ("--strategy", "ridge", "--features", "64")
+            running = stack.enter_context(Running(tmp_path / "my-service", *options))
+            text = text.replace("http://127.0.0.1:8000", running.url)
+        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+            file = tmp_path / "block.py"
+            file.write_text(block)
+            exec(compile(block, page, "exec"), {"__name__": "__main__"})
 
 
 def test_the_table_in_the_readme_is_written_from_the_stored_results() -> None:

@@ -5,9 +5,11 @@ import gc
 import json
 import logging
 import socket
+import threading
+import time
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +17,9 @@ from ocgl.cli.common import DataRoot, StreamKind, app, console, say, terminated
 from ocgl.errors import ConfigError, MissingExtraError, ServiceError
 from ocgl.serving.logs import LogFormat, begin_logging
 from ocgl.types import Json
+
+if TYPE_CHECKING:
+    from ocgl.serving.config import ServiceConfig
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 logger = logging.getLogger("ocgl.serving")
@@ -60,7 +65,6 @@ def serve(
     import uvicorn
 
     from ocgl.serving.api import make_app
-    from ocgl.serving.engine import rehearse
     from ocgl.serving.kafka import KafkaSource
     from ocgl.serving.keys import Keys
     from ocgl.serving.service import Service
@@ -74,9 +78,7 @@ def serve(
     service = Service(folder, config)
     source = None if kafka is None else KafkaSource(service, kafka)
     made = make_app(service, keys, source)
-    rehearse(service.config)
-    gc.collect()
-    gc.freeze()  # the collector need not look at a million objects of the libraries again and again
+    threading.Thread(target=_rehearse, args=(service.config,), name="rehearsal", daemon=True).start()
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -101,6 +103,17 @@ def serve(
     logger.info("stopped; everything acknowledged is in the log")
     if service.failure is not None:
         raise ServiceError(service.failure)
+
+
+def _rehearse(config: "ServiceConfig") -> None:
+    """Do once what takes long the first time, beside the first requests."""
+    from ocgl.serving.engine import rehearse
+
+    rehearse(config)
+    gc.collect()
+    gc.freeze()  # the collector need not look at a million objects of the libraries again and again
+    time.sleep(5)
+    rehearse(config, saved=True)
 
 
 def _bound(host: str, port: int) -> socket.socket:

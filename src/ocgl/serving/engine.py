@@ -397,8 +397,13 @@ class Engine:
         return digest.hexdigest()
 
 
-def rehearse(config: ServiceConfig) -> None:
-    """Do everything once with a graph of four nodes, so that no client waits until kernels are compiled."""
+def rehearse(config: ServiceConfig, saved: bool = False) -> None:
+    """Do everything once with a graph of four nodes, so that no client waits until kernels are compiled.
+
+    Args:
+        config: what the service is.
+        saved: take the state as well, which hashes the code of the strategies the first time.
+    """
     config = config.model_copy(update={"most_classes": 2, "most_events": 100})
     engine = Engine(config, GraphStore(sparse=config.sparse))
     x = bytes(4 * config.features)
@@ -415,7 +420,8 @@ def rehearse(config: ServiceConfig) -> None:
             model.predict(engine.store.sample([0], engine.learners[name].query_sampling, 0))
         engine.answer([0])
         engine.apply(Request([Edge(0, 1), RemoveEdge(0, 1), Update(0, x), Remove(0)]), engine.sequence + 1)
-    engine.state_hash()
+    if saved:
+        engine.state_hash()
 
 
 def _update_bound(learner: Learner, nodes: int) -> Cost | None:
