@@ -26,13 +26,12 @@ from tests.serving.running import Running
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("least", ["least_free=300000", "least_free=0"])
-def test_a_full_disk_loses_nothing_and_ends_by_itself(least: str, small_disk: Path) -> None:  # noqa: F811
+def test_a_full_disk_loses_nothing_and_ends_by_itself(small_disk: Path) -> None:  # noqa: F811
     remount(small_disk, "size=3m")
     folder = small_disk / "s"
     accepted: list[str] = []
     with Running(
-        folder, *RIDGE, "--set", "snapshot_records=40", "--set", "batch_seconds=0.05", "--set", least
+        folder, *RIDGE, "--set", "snapshot_records=40", "--set", "batch_seconds=0.05", "--set", "least_free=0"
     ) as running:
 
         def send(number: int) -> int:
@@ -65,6 +64,20 @@ def test_a_full_disk_loses_nothing_and_ends_by_itself(least: str, small_disk: Pa
     with Running(folder) as running:
         for begin in range(0, len(accepted), 5000):
             running.client.ask(accepted[begin : begin + 5000])  # a node that is not there would be refused
+
+
+@pytest.mark.slow
+def test_a_nearly_full_disk_refuses_events_and_answers(tmp_path: Path) -> None:
+    options = ServiceConfig(strategy="ridge", features=3, least_free=1 << 60)
+    service = Service(tmp_path / "s", options)
+    service.start()
+    with pytest.raises(errors.DiskFullError, match="free disk space"):
+        service.ingest(of(node("a"))).result(30)  # type: ignore[arg-type]
+    assert not service.ready and "are needed" in (service.trouble or "")
+    service.config = options.model_copy(update={"least_free": 0})
+    service.ingest(of(node("a"))).result(30)  # type: ignore[arg-type]
+    assert service.ready and len(service.ask(["a"]).result(30).labels) == 1
+    service.stop()
 
 
 @pytest.mark.slow
