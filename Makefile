@@ -69,7 +69,7 @@ reproduce: setup
 serve: setup
 	rm -rf runs/live
 	$(BIN)/ocgl serve runs/live --strategy ridge --features 64 --shadow linear,slda --port 8000 & \
-	trap 'kill %1' EXIT INT TERM; $(BIN)/ocgl play digits http://127.0.0.1:8000 --rate 60 --no-score && \
+	trap 'kill %1 2> /dev/null' EXIT INT TERM; $(BIN)/ocgl play digits http://127.0.0.1:8000 --rate 60 --no-score && \
 	echo "the stream is over; the service runs on at http://127.0.0.1:8000 until Ctrl-C" && wait
 
 # The picture of the setting in the README.
