@@ -96,7 +96,6 @@ def test_a_damaged_snapshot_falls_back_and_a_damaged_record_is_named(tmp_path: P
 
     def recovered() -> Service:
         service = Service(folder)
-        service._solver.shutdown()
         service._close()
         return service
 
@@ -157,7 +156,6 @@ def test_forgetting_equals_never_having_seen(tmp_path: Path) -> None:
         assert b"n7" not in b"".join(path.read_bytes() for path in segments(without / "log"))
         service = Service(without)
         assert service.engine.state_hash() == stripped.state_hash()
-        service._solver.shutdown()
         service._close()
 
 
@@ -177,7 +175,6 @@ def test_a_backup_under_load_is_the_service_of_a_moment(tmp_path: Path) -> None:
     service = Service(copy)
     assert service.engine.sequence == last and service.engine.state_hash() == replayed(folder, last).state_hash()
     assert set(before) <= set(service.engine.store.ids.tolist())
-    service._solver.shutdown()
     service._close()
     with pytest.raises(errors.ConfigError, match="is not empty"):
         backup(folder, copy)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,13 +49,13 @@ from ocgl.serving.events import (
     encode,
 )
 from ocgl.serving.log import Log
+from ocgl.serving.notices import Notices
 from ocgl.serving.recovery import LOG, Recovered, recover, write_snapshot
+from ocgl.serving.solver import Solver
 from ocgl.types import Json
 
 _LATER = object()
 """What an act returns whose outcome the committer settles."""
-SOLVE_SHARE = 0.1
-"""Most of the time that solving for the weights of a strategy may take."""
 logger = logging.getLogger("ocgl.serving")
 
 
@@ -107,7 +107,7 @@ class Service:
         except BaseException:
             os.close(self._lock_file)
             raise
-        self.started, self._began = time.time(), time.monotonic()
+        self.started = time.time()
         self.failure: str | None = None
         self._events: queue.SimpleQueue[Work] = queue.SimpleQueue()
         self._questions: deque[Work] = deque()
@@ -119,11 +119,7 @@ class Service:
         self._unsynced: deque[tuple[int, Future[Any], Any]] = deque()
         self._commit = threading.Event()
         self._oldest_label: float | None = None
-        self._solver = ThreadPoolExecutor(1, thread_name_prefix="solve")
-        self._solved: deque[tuple[str, Any]] = deque()
-        self._solve_after: dict[str, float] = {}
-        self._solving_since: dict[str, float] = {}
-        self._weights_of: dict[str, float] = {}  # when the weights that answer were up to date
+        self._solver = Solver(self._wake.set)
         self.last_answer: Prediction | None = None
         self.timings: dict[str, deque[float]] = {name: deque(maxlen=1000) for name in ("ingest", "learn", "answer")}
         self.history: deque[Json] = deque(maxlen=900)
@@ -139,14 +135,13 @@ class Service:
             found = recover(folder, self.config, self.log)
             self.engine, self._store, self.snapshot_at = found.engine, found.store, found.snapshot
             self.recovered = found.facts
-            self._finish_solves()
+            self._solver.finish(self.engine.models)
             self._oldest_label = time.monotonic() if len(self.engine.waiting) else None
-            self._troubles = self.engine.troubles()
-            self._drifts = {name: scores.drift_count for name, scores in self.engine.scores.items()}
+            self._notices = Notices(self.engine)
             if self.engine.sequence == 0:
                 self._append(Begin(self.config.fixed()))
         except BaseException:
-            self._solver.shutdown()
+            self._solver.close()
             if found is not None:
                 found.store._release()
             os.close(self._lock_file)
@@ -176,7 +171,7 @@ class Service:
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(60)
-        self._solver.shutdown(wait=True)
+        self._solver.close()
         if self.failure is None:
             with contextlib.suppress(OcglError, OSError):
                 self.take_snapshot()
@@ -187,7 +182,7 @@ class Service:
             self.log.close()
         with contextlib.suppress(OcglError, OSError):
             self._store.close()
-        self._solver.shutdown()
+        self._solver.close()
         if self._lock_file >= 0:
             os.close(self._lock_file)
             self._lock_file = -1
@@ -403,10 +398,10 @@ class Service:
         sequence = self._append(Request(events, None if key is None else f"{key}#{digest}", source))
         if len(engine.waiting) and self._oldest_label is None:
             self._oldest_label = time.monotonic()
-        self._tell_drifts()
         self.timings["ingest"].append(time.perf_counter() - begin)
         self._acknowledge(sequence, outcome, Accepted(len(events), sequence, digest))
         self._in_background(self._learn_owed)
+        self._notices.tell()
         return _LATER
 
     def _require_room(self) -> None:
@@ -421,12 +416,6 @@ class Service:
         """Be ready again once there is room on the disk."""
         if shutil.disk_usage(self.folder).free >= max(self.config.least_free, 1 << 20):
             self.trouble = None
-
-    def _tell_drifts(self) -> None:
-        for name, scores in self.engine.scores.items():
-            if scores.drift_count > self._drifts.get(name, 0):
-                self._drifts[name] = scores.drift_count
-                logger.warning("drift", extra={"facts": {"strategy": name, "recent_accuracy": scores.recent}})
 
     def _learn_owed(self) -> None:
         """Learn what is due: full batches, and the rest if a request has asked for it."""
@@ -454,20 +443,8 @@ class Service:
         self._append(batch)
         self._oldest_label = None if not len(self.engine.waiting) else time.monotonic()
         self.timings["learn"].append(time.perf_counter() - begin)
-        self._tell_failures()
         self._solve_due()
         self._answer_all()
-
-    def _tell_failures(self) -> None:
-        """Log batches that could not be learned, and losses that are no number."""
-        for name, (failed, diverged) in self.engine.troubles().items():
-            before = self._troubles.get(name, (0, 0))
-            self._troubles[name] = failed, diverged
-            if failed > before[0]:
-                logger.warning("a batch could not be learned", extra={"facts": {"strategy": name, "so_far": failed}})
-            if diverged > before[1]:
-                facts = {"strategy": name, "so_far": diverged}
-                logger.warning("a loss was not finite: are features scaled?", extra={"facts": facts})
 
     def _learn_late(self) -> None:
         waited = None if self._oldest_label is None else time.monotonic() - self._oldest_label
@@ -476,52 +453,30 @@ class Service:
             if batch is not None:
                 self._learn(batch)
                 self._commit.set()
+                self._notices.tell()
 
     def _solve_due(self) -> None:
         """Begin to solve for weights that are behind.
 
         Solving takes at most a share of the time, so that it does not hold up what it is for, unless somebody waits.
         """
-        now = time.monotonic()
-        for name in self.engine.models:
-            early = now < self._solve_after.get(name, 0.0) and not self._waiting_questions
-            if self.engine.solve_due(name) and not early:
-                self._solve(name)
-
-    def _solve(self, name: str) -> None:
-        """Solve for weights in the background; they answer once their record is there."""
-        self._append(Solve(name))
-        solving = self.engine.models[name].solving
-        assert callable(solving)
-        self._solving_since[name] = time.monotonic()
-
-        def solve() -> Any:
-            begin = time.thread_time()  # not the time on the clock: on a busy machine that would put off the next solve
-            try:
-                return solving()
-            finally:
-                spent = time.thread_time() - begin
-                self._solve_after[name] = time.monotonic() + (1 / SOLVE_SHARE - 1) * spent
-
-        def done(future: "Future[Any]") -> None:
-            self._solved.append((name, future))
-            self._wake.set()
-
-        self._solver.submit(solve).add_done_callback(done)
+        for name, model in self.engine.models.items():
+            if self.engine.solve_due(name) and (self._waiting_questions or not self._solver.rests(name)):
+                self._append(Solve(name))
+                assert callable(model.solving)
+                self._solver.begin(name, model.solving)
 
     def _publish_all(self) -> None:
         self._solve_due()
-        while self._solved:
-            name, future = self._solved[0]
+        for name, future in self._solver.solved():
             error = future.exception()
             if error is None:
                 self.engine.models[name].solving = future.result()
                 self._append(Publish(name))
-                self._weights_of[name] = self._solving_since.get(name, time.monotonic())
+                self._solver.published(name)
             else:
                 logger.warning("the weights of %s cannot be solved for: %r", name, error)
                 self._append(Abandon(name))
-            self._solved.popleft()
             self._commit.set()
 
     def _answer(self, ids: list[Id]) -> Prediction:
@@ -546,9 +501,8 @@ class Service:
     def _prediction(self, found: Any) -> Prediction:
         labels, scores, classes, cost, bound = found
         engine = self.engine
-        known, age = engine.weights_sequence, 0.0
-        if known < engine.sequence:
-            age = time.monotonic() - self._weights_of.get(engine.main, self._began)
+        known = engine.weights_sequence
+        age = self._solver.age(engine.main) if known < engine.sequence else 0.0
         self.last_answer = Prediction(
             labels.tolist(), scores, classes.tolist(), engine.sequence, known, age, cost, bound
         )
@@ -596,17 +550,6 @@ class Service:
         write_snapshot(self.folder, self.engine, self._store)
         self.snapshot_at = self.engine.sequence
         return self.snapshot_at
-
-    def _finish_solves(self) -> None:
-        """Solve what was being solved for when the service ended."""
-        for name, model in self.engine.models.items():
-            if model.solving is not None:
-                done: Future[Any] = Future()
-                try:
-                    done.set_result(model.solving() if callable(model.solving) else model.solving)
-                except Exception as error:
-                    done.set_exception(error)
-                self._solved.append((name, done))
 
 
 class NotReachedError(ServiceError):
