@@ -3,7 +3,6 @@
 import asyncio
 import json
 import math
-import re
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -15,7 +14,6 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 import ocgl
 from ocgl.errors import (
@@ -29,6 +27,7 @@ from ocgl.errors import (
 from ocgl.serving.events import Event, Id, Sparse, WrongEventError, parse
 from ocgl.serving.keys import Keys
 from ocgl.serving.metrics import Metrics, Timed
+from ocgl.serving.requests import Guard, ProblemError, decode, media_type, read
 from ocgl.serving.service import NotReachedError, Prediction, Service
 from ocgl.serving.status import bound_of, cost_of, figures_of, node_of, state_of
 from ocgl.types import Json
@@ -37,14 +36,9 @@ if TYPE_CHECKING:
     from ocgl.serving.kafka import KafkaSource
 
 NDJSON = "application/x-ndjson"
-OPEN = ("/healthz", "/readyz", "/", "/static/uplot.js", "/static/uplot.css")
-"""Paths that need no key: the dashboard itself holds no data."""
 STATIC = {"uplot.js": "text/javascript", "uplot.css": "text/css"}
-LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
 POLICY = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 MOST_IDS = 10_000
-SLOWEST_BODY = 30.0
-"""Seconds in which a body must have arrived."""
 
 
 class NewNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,41 +63,6 @@ class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a promotion."""
 
     strategy: str
-
-
-class ProblemError(Exception):
-    """An answer as problem+json (RFC 9457)."""
-
-    def __init__(
-        self, status: int, title: str, detail: str, headers: dict[str, str] | None = None, **more: Any
-    ) -> None:
-        self.status, self.headers = status, headers or {}
-        self.body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
-        super().__init__(detail)
-
-
-class Guard:
-    """Lets nobody through who may not, before anything else is done for a request.
-
-    Args:
-        app: the application behind it.
-        keys: the API keys.
-        closed: whether a key is needed.
-    """
-
-    def __init__(self, app: ASGIApp, keys: Keys, closed: bool) -> None:
-        self._app, self._keys, self._closed = app, keys, closed
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on."""
-        if scope["type"] == "http":
-            try:
-                _check_access(Request(scope), self._keys, self._closed)
-            except ProblemError as error:
-                refused = JSONResponse(error.body, error.status, error.headers, "application/problem+json")
-                await refused(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
 
 
 def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) -> FastAPI:
@@ -155,8 +114,8 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
     )
     async def events(request: Request) -> JSONResponse:
         """Take events, all or nothing. The answer comes when they are durable."""
-        kind = _kind(request, ("application/json", NDJSON))
-        body = await _read(request, service.config.most_bytes)
+        kind = media_type(request, ("application/json", NDJSON))
+        body = await read(request, service.config.most_bytes)
         key = request.headers.get("idempotency-key")
         if key is not None and not (0 < len(key) <= 200 and key.isprintable()):
             raise ProblemError(400, "Bad idempotency key", "an idempotency key has 1 to 200 printable characters")
@@ -167,8 +126,8 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
     @app.post("/v1/predict", openapi_extra=_body({"$ref": "#/components/schemas/Question"}, False))
     async def predict(request: Request) -> Response:
         """Answer about nodes, or about a node that is not there."""
-        _kind(request, ("application/json",))
-        question = _decode(Question, await _read(request, service.config.most_bytes))
+        media_type(request, ("application/json",))
+        question = decode(Question, await read(request, service.config.most_bytes))
         if question.candidates is not None:
             raise ProblemError(
                 422, "Unsupported", "candidates are not supported: this service chooses among all classes"
@@ -219,8 +178,8 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
     @app.post("/v1/admin/promote", openapi_extra=_body({"$ref": "#/components/schemas/Promotion"}, False))
     async def promote(request: Request) -> JSONResponse:
         """Let a shadow strategy answer from now on."""
-        _kind(request, ("application/json",))
-        wanted = _decode(Promotion, await _read(request, 10_000)).strategy
+        media_type(request, ("application/json",))
+        wanted = decode(Promotion, await read(request, 10_000)).strategy
         return JSONResponse({"main": await _wait(lambda: service.promote(wanted))})
 
     @app.post("/v1/admin/snapshot")
@@ -279,62 +238,6 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
 
     app.openapi = openapi  # type: ignore[method-assign]
     return app
-
-
-def _check_access(request: Request, keys: Keys, closed: bool) -> None:
-    """Refuse who has no key, or the wrong one."""
-    if not closed and not LOOPBACK.fullmatch(request.headers.get("host", "")):
-        raise ProblemError(421, "Misdirected request", "this service answers to the names of the loopback address only")
-    path = request.url.path
-    if path in OPEN:
-        return
-    try:
-        if not closed and not len(keys):
-            return
-        scopes = keys.scopes_of(_key_of(request))
-    except OcglError as error:
-        raise ProblemError(503, "Not ready", "the keys of this service cannot be read") from error
-    if scopes is None:
-        raise ProblemError(401, "Unauthorized", "give a valid key", {"www-authenticate": "Bearer"})
-    needed = "admin" if path.startswith("/v1/admin") else "ingest" if path == "/v1/events" else "predict"
-    if needed not in scopes and "admin" not in scopes:
-        raise ProblemError(403, "Forbidden", f"this key has no scope {needed}")
-
-
-def _key_of(request: Request) -> str:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
-
-
-def _kind(request: Request, allowed: tuple[str, ...]) -> str:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in allowed:
-        raise ProblemError(415, "Unsupported media type", f"send {' or '.join(allowed)}")
-    return kind
-
-
-async def _read(request: Request, most: int) -> bytes:
-    """Read a body of bounded size in bounded time."""
-    length = request.headers.get("content-length")
-    if length is not None and length.isdigit() and int(length) > most:
-        raise ProblemError(413, "Too large", f"a body has at most {most:,} bytes")
-    found = bytearray()
-    try:
-        async with asyncio.timeout(SLOWEST_BODY):
-            async for chunk in request.stream():
-                found += chunk
-                if len(found) > most:
-                    raise ProblemError(413, "Too large", f"a body has at most {most:,} bytes")
-    except TimeoutError as error:
-        raise ProblemError(408, "Too slow", f"a body must arrive within {SLOWEST_BODY:g} seconds") from error
-    return bytes(found)
-
-
-def _decode(kind: Any, body: bytes) -> Any:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise ProblemError(422, "Wrong body", str(error)) from error
 
 
 async def _parsed(body: bytes, lines: bool) -> list[Event]:

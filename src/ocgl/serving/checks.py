@@ -161,7 +161,10 @@ class RequestCheck:
         types = set(map(type, mentioned))
         if len(types) > 1 or (self._kind is not None and not types <= {self._kind}):
             return False
-        if not types <= {int, str} or not all(map(is_id, mentioned)):
+        if types == {int}:
+            if not (is_id(min(mentioned)) and is_id(max(mentioned))):
+                return False
+        elif types and not (types == {str} and all(map(is_id, mentioned))):
             return False
         if not all(node.time is None or isfinite(node.time) for node in nodes):
             return False

@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
@@ -169,14 +169,8 @@ class Engine:
 
     def _take(self, record: Request, sequence: int) -> None:
         self.touched = False
-        pending: list[Event] = []
-        for event in record.events:
-            if pending and type(event) is not type(pending[0]):
-                self._take_alike(pending, sequence)
-                pending = []
-            pending.append(event)
-        if pending:
-            self._take_alike(pending, sequence)
+        for _, alike in groupby(record.events, type):
+            self._take_alike(list(alike), sequence)
         self.events += len(record.events)
         if record.events and isinstance(record.events[-1], Learn):
             self.owed = len(self.waiting) > 0

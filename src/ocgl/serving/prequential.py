@@ -1,6 +1,5 @@
 """Accuracy of answers given at arrival, scored when the labels come."""
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 
 from ocgl.graph.growable import Growable
 from ocgl.state import State
-from ocgl.types import AnyArray, IntArray, Json
+from ocgl.types import AnyArray, BoolArray, IntArray, Json
 
 DELAYS = (0, 10, 100, 1_000, 10_000, 100_000)
 """Lower ends of the classes of delays, in nodes that have arrived between a node and its label."""
@@ -52,29 +51,41 @@ class Prequential:
 
     def score(self, positions: IntArray, labels: IntArray, arrived: int, sequence: int) -> None:
         """Score the answers about nodes whose labels have come; each node is scored once."""
-        for position, label in zip(positions.tolist(), labels.tolist(), strict=True):
-            answer = self.answer_at(position)
-            if answer in (UNASKED, SCORED):
-                continue
-            self._answers.rows[position] = SCORED
-            right = answer == label
-            self.scored += 1
-            self.right += right
-            self._window_right += right - (self._window[0] if len(self._window) == self._window.maxlen else 0)
-            self._window.append(right)
+        _, once = np.unique(positions[positions < len(self._answers)], return_index=True)
+        once = np.sort(once)
+        positions, labels = positions[once], labels[once]
+        answers = self._answers.rows[positions]
+        chosen = (answers != UNASKED) & (answers != SCORED)
+        positions, labels = positions[chosen], labels[chosen]
+        if len(positions) == 0:
+            return
+        self._answers.rows[positions] = SCORED
+        outcomes = answers[chosen] == labels
+        self.scored += len(outcomes)
+        self.right += int(outcomes.sum())
+        self._count(np.searchsorted(DELAYS, arrived - 1 - positions, side="right") - 1, outcomes)
+        for label, right in zip(labels.tolist(), outcomes.tolist(), strict=True):
             counts = self.by_class.setdefault(label, [0, 0])
             counts[0] += right
             counts[1] += 1
-            place = bisect_right(DELAYS, arrived - 1 - position) - 1
-            self.by_delay[place][0] += right
-            self.by_delay[place][1] += 1
             self._watch(right, sequence)
 
-    def _watch(self, right: bool, sequence: int) -> None:
-        """Let the detector of drift see an outcome.
+    def _count(self, delays: IntArray, outcomes: BoolArray) -> None:
+        for place in np.unique(delays).tolist():
+            those = outcomes[delays == place]
+            self.by_delay[place][0] += int(those.sum())
+            self.by_delay[place][1] += len(those)
 
-        It begins anew with the last outcomes after some time, so that it and what a start has to read stay bounded.
+    def _watch(self, right: bool, sequence: int) -> None:
+        """Let the recent accuracy and the detector of drift see an outcome.
+
+        The detector begins anew with the last outcomes after some time, so that it and what a start has to read stay
+        bounded.
         """
+        if len(self._window) == self._window.maxlen:
+            self._window_right -= self._window[0]
+        self._window.append(right)
+        self._window_right += right
         self._outcomes.append(right)
         self._drift.update(int(right))
         if self._drift.drift_detected:
