@@ -30,6 +30,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+from tests.serving.load import anonymous_bytes
 from tests.serving.running import Running
 
 from ocgl.graph import GraphStore, Labels
@@ -196,9 +197,8 @@ def asked(url: str, folder: Path, seconds: float, rate: int = 50) -> dict[str, f
 
 
 def anonymous(process: int) -> float:
-    """Return the anonymous memory of a process in MB."""
-    text = Path(f"/proc/{process}/smaps_rollup").read_text()
-    return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Anonymous:")) / 1000
+    """Return the anonymous memory in MB of a process and of those that it has started."""
+    return anonymous_bytes(process) / 1e6
 
 
 def options(strategy: str, *more: str) -> list[str]:
@@ -219,6 +219,7 @@ def measure(strategy: str, count: int, folder: Path) -> Json:
         with Running(folder / f"{strategy} {form}", *options(strategy)) as running:
             warm = count // 10
             Sender(running.url, bodies[:warm]).run()
+            time.sleep(7)  # until the service has rehearsed
             found[form] = PER_REQUEST * (count - warm) / Sender(running.url, bodies[warm:count]).run()
             if form == "packed":
                 found |= questions(running, bodies[count:], found[form] / PER_REQUEST / 2, folder)
@@ -437,7 +438,7 @@ def _soak_table(soak: Json) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--requests", type=int, default=1000)
     parser.add_argument("--million", type=int, default=10_000, help="requests of the long part")
     parser.add_argument("--only", nargs="*", choices=("ridge", "linear", "overload", "million"))
     parser.add_argument("--offline", nargs=2, help=argparse.SUPPRESS)

@@ -30,9 +30,11 @@ def label(id: Any, what: Any) -> Json:
 
 
 def anonymous_bytes(process: int) -> int:
-    """Return the anonymous memory of a process."""
+    """Return the anonymous memory of a process and of those that it has started."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     text = Path(f"/proc/{process}/smaps_rollup").read_text()
-    return 1024 * sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Anonymous:"))
+    own = 1024 * sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Anonymous:"))
+    return own + sum(anonymous_bytes(int(child)) for child in children)
 
 
 def live_equals_offline(

@@ -1,5 +1,6 @@
 """Requests are checked with arrays as they are one by one; the contract of running services finds what is broken."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -16,11 +17,13 @@ from hypothesis import strategies as st
 from ocgl.errors import ConfigError, ServiceError
 from ocgl.graph import GraphStore
 from ocgl.serving.api import make_app
+from ocgl.serving.backend import Backend, problem_of
 from ocgl.serving.checks import RequestCheck, packed
 from ocgl.serving.config import ServiceConfig
 from ocgl.serving.engine import Accepted
 from ocgl.serving.events import Label, Learn, Node, WrongEventError
 from ocgl.serving.keys import Keys
+from ocgl.serving.requests import ProblemError
 from ocgl.serving.service import Prediction, Service
 from ocgl.strategies._core.class_names import ClassNames
 from ocgl.testing.services import SERVICE_CHECKS, SkippedCheck, Visit
@@ -80,13 +83,27 @@ def test_packed_features_are_those_that_were_sent(events: list[Any]) -> None:
             assert after.x == (X if before.x == X else b"\x00\x00\xc0\x3f")
 
 
+class InProcess:
+    """Calls of a service in this process."""
+
+    def __init__(self, service: Service) -> None:
+        self._backend = Backend(service)
+        self.config: ServiceConfig | None = service.config
+
+    async def call(self, kind: type, *parts: Any) -> Any:
+        try:
+            return await asyncio.wrap_future(self._backend.begin(kind(0, *parts)))
+        except Exception as error:
+            raise ProblemError.of(problem_of(error)) from error
+
+
 @contextmanager
 def serving(service: Service) -> Iterator[str]:
     """Serve a service of this process over HTTP."""
     port = free_port()
-    server = uvicorn.Server(
-        uvicorn.Config(make_app(service, Keys(service.folder)), port=port, log_level="error", log_config=None)
-    )
+    app = make_app(InProcess(service), Keys(service.folder))
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", log_config=None))
+    service.start()
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
@@ -96,6 +113,7 @@ def serving(service: Service) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(30)
+        service.stop()
 
 
 def failed(url: str, **options: Any) -> set[str]:
@@ -130,8 +148,8 @@ def test_a_service_passes_its_contract_and_is_left_as_it_was(kind: str, tmp_path
 
 
 class TakesTwice(Service):
-    def ingest(self, events: Any, key: str | None = None, source: Any = None) -> Any:
-        return super().ingest(events, None, source)
+    def take(self, events: Any, key: str | None = None, source: Any = None) -> Any:
+        return super().take(events, None, source)
 
 
 class TakesAnything(Service):

@@ -1,21 +1,27 @@
 """What bounds a service: a full disk, endless requests, very many classes and outcomes, large labels, drift."""
 
+import asyncio
 import contextlib
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
 from ocgl import errors
+from ocgl.serving.api import make_app
 from ocgl.serving.config import ServiceConfig
 from ocgl.serving.events import WrongEventError, parse
+from ocgl.serving.keys import Keys
 from ocgl.serving.prequential import LONGEST_WATCH, Prequential
 from ocgl.serving.replay import replayed
 from ocgl.serving.service import Service
@@ -64,6 +70,47 @@ def test_a_full_disk_loses_nothing_and_ends_by_itself(small_disk: Path) -> None:
     with Running(folder) as running:
         for begin in range(0, len(accepted), 5000):
             running.client.ask(accepted[begin : begin + 5000])  # a node that is not there would be refused
+
+
+def front_of(running: Running) -> int:
+    """Return the process that speaks HTTP."""
+    process = running.process.pid
+    (child,) = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return int(child)
+
+
+def test_the_two_processes_end_together(tmp_path: Path) -> None:
+    with Running(tmp_path / "s", *RIDGE) as running:
+        running.client.send([node("a")])
+        os.kill(front_of(running), signal.SIGKILL)
+        assert running.process.wait(60) == 2 and "has ended by itself" in running.said
+    with Running(tmp_path / "s") as running:
+        assert running.client.status()["nodes"] == 1
+        front = front_of(running)
+        running.kill()
+        until = time.monotonic() + 5
+        while Path(f"/proc/{front}/cmdline").exists() and Path(f"/proc/{front}/cmdline").read_bytes():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
+
+def test_a_service_that_starts_says_so() -> None:
+    class Starting:
+        config: ServiceConfig | None = None
+
+        async def call(self, kind: type, *parts: Any) -> Any:
+            raise AssertionError("nobody is there yet")
+
+    async def ask() -> None:
+        over = httpx.ASGITransport(make_app(Starting(), Keys(Path("nowhere"))))
+        async with httpx.AsyncClient(transport=over, base_url="http://localhost") as client:
+            assert (await client.get("/healthz")).text == "ok"
+            said = await client.get("/readyz")
+            assert said.status_code == 503 and "starting" in said.text
+            refused = await client.post("/v1/events", json=[node("a")])
+            assert refused.status_code == 503 and refused.headers["retry-after"] == "1"
+
+    asyncio.run(ask())
 
 
 @pytest.mark.slow

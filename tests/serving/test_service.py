@@ -525,6 +525,10 @@ def test_requests_are_bounded(tmp_path: Path) -> None:
         for host in ("evil.example", "evil]", "[::1]evil", "localhost.evil", ""):
             assert httpx.get(running.url + "/v1/status", headers={"host": host}).status_code in (400, 421), host
         assert post(content=b'[{"type":"node","id":"\xff","x":[1,2,3]}]', headers=JSON) == 422
+        huge = httpx.post(running.url + "/v1/events", json=[node("a"), node(10**20)])
+        assert huge.status_code == 422 and huge.json()["line"] == 2
+        with pytest.raises(errors.ConfigError, match="cannot be sent"):
+            running.client.send([{"type": "node", "id": "a", "x": object()}])
         big = httpx.post(running.url + "/v1/predict", json={"ids": [10**20]})
         assert big.status_code == 404 and running.client.status()["ready"]
         for path in ("/v1/nodes/", "/v1/nodes/" + "x" * 2000, "/v1/nodes/%2e%2e%2fx", "/nothing"):

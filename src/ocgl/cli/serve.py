@@ -1,10 +1,12 @@
 """Commands of the live service: `serve`, `keys`, `play`, `backup` and `replay`."""
 
-import contextlib
+import errno
 import gc
 import json
 import logging
+import signal
 import socket
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -13,13 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ocgl.cli.common import DataRoot, StreamKind, app, console, say, terminated
+from ocgl.cli.common import DataRoot, StreamKind, app, console, say
 from ocgl.errors import ConfigError, MissingExtraError, ServiceError
 from ocgl.serving.logs import LogFormat, begin_logging
 from ocgl.types import Json
 
 if TYPE_CHECKING:
     from ocgl.serving.config import ServiceConfig
+    from ocgl.serving.service import Service
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 logger = logging.getLogger("ocgl.serving")
@@ -62,12 +65,8 @@ def serve(
 ) -> None:
     """Run the service of a folder: it learns from the events that it gets, and answers at any time."""
     needs_extra()
-    import uvicorn
-
-    from ocgl.serving.api import make_app
-    from ocgl.serving.kafka import KafkaSource
+    from ocgl.serving.calls import start_front
     from ocgl.serving.keys import Keys
-    from ocgl.serving.service import Service
 
     config = _config(folder, strategy, features, overrides or [], shadow, sparse)
     keys = Keys(folder)
@@ -75,34 +74,49 @@ def serve(
         raise ServiceError("without keys a service listens on the loopback address only; `ocgl keys add` makes one")
     begin_logging(logs)
     listening = _bound(host, port)
-    service = Service(folder, config)
-    source = None if kafka is None else KafkaSource(service, kafka)
-    made = make_app(service, keys, source)
-    threading.Thread(target=_rehearse, args=(service.config,), name="rehearsal", daemon=True).start()
+    url = f"http://{host}:{listening.getsockname()[1]}"
+    front, link = start_front(listening, folder, logs.value)
+    listening.close()
+    try:
+        from ocgl.serving.backend import Backend
+        from ocgl.serving.kafka import KafkaSource
+        from ocgl.serving.service import Service
 
-    class Server(uvicorn.Server):
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            service.close_doors()
-            super().handle_exit(sig, frame)
-
-    server = Server(
-        uvicorn.Config(
-            made,
-            log_level="warning",
-            access_log=False,
-            log_config=None,
-            http="h11",
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=60,
-        )
-    )
-    logger.info("listening", extra={"facts": {"url": f"http://{host}:{listening.getsockname()[1]}", "keys": len(keys)}})
-    with contextlib.suppress(KeyboardInterrupt):  # uvicorn passes the signal on after an orderly end
-        server.run(sockets=[listening])
-    terminated.clear()
-    logger.info("stopped; everything acknowledged is in the log")
+        service = Service(folder, config)
+        source = None if kafka is None else KafkaSource(service, kafka)
+        stopping = _stops(service, front)
+        service.start()
+        if source is not None:
+            source.start()
+        threading.Thread(target=_rehearse, args=(service.config,), name="rehearsal", daemon=True).start()
+        logger.info("listening", extra={"facts": {"url": url, "keys": len(keys)}})
+        Backend(service).run(link)  # until the process that speaks HTTP has ended
+        service.close_doors()
+        if source is not None:
+            source.stop()
+        service.stop()
+    finally:
+        front.terminate()
+        front.wait()
     if service.failure is not None:
         raise ServiceError(service.failure)
+    if not stopping.is_set():
+        raise ServiceError(f"the process that speaks HTTP has ended by itself, with code {front.returncode}")
+    logger.info("stopped; everything acknowledged is in the log")
+
+
+def _stops(service: "Service", front: "subprocess.Popen[bytes]") -> threading.Event:
+    """Let SIGTERM and Ctrl-C end a service in order: requests under way are answered first."""
+    stopping = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopping.set()
+        service.close_doors()
+        front.terminate()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    return stopping
 
 
 def _rehearse(config: "ServiceConfig") -> None:
@@ -120,14 +134,18 @@ def _bound(host: str, port: int) -> socket.socket:
     """Return a socket that listens, or raise `ServiceError`: before anything is begun."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, port))
-        made.listen(2048)
-    except OSError as error:
-        made.close()
-        raise ServiceError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-    return made
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    until = time.monotonic() + 2  # a service that was killed a moment ago may have left its address
+    while True:
+        try:
+            made.bind((host, port))
+            made.listen(2048)
+            return made
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() > until:
+                made.close()
+                raise ServiceError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+            time.sleep(0.05)
 
 
 def _config(folder: Path, strategy: str | None, features: int | None, overrides: list[str], shadow: str, sparse: bool):  # type: ignore[no-untyped-def]

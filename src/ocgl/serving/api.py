@@ -1,13 +1,11 @@
 """The HTTP API of a service."""
 
 import asyncio
+import contextlib
 import json
-import math
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 from fastapi import FastAPI, Request, Response
@@ -16,47 +14,21 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Str
 from starlette.exceptions import HTTPException
 
 import ocgl
-from ocgl.errors import (
-    EmptyBatchError,
-    IdKindError,
-    OcglError,
-    OverloadedError,
-    ServiceError,
-    UnknownNodeError,
-)
-from ocgl.serving.events import Event, Id, Sparse, WrongEventError, parse
+from ocgl.serving.calls import Ask, Ingest, Question, Tell, sendable
+from ocgl.serving.checks import packed
+from ocgl.serving.config import ServiceConfig
+from ocgl.serving.events import Event, WrongEventError, parse
 from ocgl.serving.keys import Keys
 from ocgl.serving.metrics import Metrics, Timed
 from ocgl.serving.requests import Guard, ProblemError, decode, media_type, read
-from ocgl.serving.service import NotReachedError, Prediction, Service
-from ocgl.serving.status import bound_of, cost_of, figures_of, node_of, state_of
 from ocgl.types import Json
-
-if TYPE_CHECKING:
-    from ocgl.serving.kafka import KafkaSource
 
 NDJSON = "application/x-ndjson"
 STATIC = {"uplot.js": "text/javascript", "uplot.css": "text/css"}
 POLICY = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 MOST_IDS = 10_000
-
-
-class NewNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A node that is not there."""
-
-    x: list[float] | Sparse | bytes
-    neighbors: list[Id] = []
-
-
-class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a question: ids of nodes, or a node that is not there."""
-
-    ids: list[Id] | None = None
-    node: NewNode | None = None
-    scores: bool = False
-    min_sequence: int = 0
-    candidates: list[Any] | None = None
-    neighborhood: bool = False
+LONGEST_READY = 10.0
+"""Seconds after which a service that does not say whether it is ready is not."""
 
 
 class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,30 +37,48 @@ class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     strategy: str
 
 
-def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) -> FastAPI:
+class Caller(Protocol):
+    """Where the service is.
+
+    Attributes:
+        config: its configuration; None while it starts.
+    """
+
+    config: ServiceConfig | None
+
+    async def call(self, kind: type, *parts: Any) -> Any:
+        """Make a call of a kind, and wait for the answer; raise `ProblemError` if there is none."""
+
+
+def make_app(service: Caller, keys: Keys) -> FastAPI:
     """Make the application of a service.
 
     Args:
-        service: the service.
+        service: where the service is.
         keys: its API keys. Without any at the start, everybody who can connect may do everything, under the names of
             the loopback address only. With some, a key is needed as long as the service runs.
-        source: a Kafka topic to read from as well.
     """
 
     closed = len(keys) > 0
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        service.start()
-        if source is not None:
-            source.start()
-        yield
-        if source is not None:
-            await asyncio.to_thread(source.stop)
-        await asyncio.to_thread(service.stop)
+    def config() -> ServiceConfig:
+        if service.config is None:
+            raise ProblemError(503, "Not ready", "the service is starting", {"retry-after": "1"})
+        return service.config
+
+    async def call(kind: type, *parts: Any) -> Any:
+        config()
+        try:
+            return await service.call(kind, *parts)
+        except asyncio.CancelledError as error:  # uvicorn has waited long enough
+            text = "the service ends before this was answered; it may have been taken: repeat it with its key"
+            raise ProblemError(503, "Not ready", text, {"retry-after": "5"}) from error
+
+    async def tell(what: str, *arguments: Any) -> Any:
+        return await call(Tell, what, arguments)
 
     app = FastAPI(
-        title="ocgl", version=ocgl.__version__, lifespan=lifespan, redoc_url=None,
+        title="ocgl", version=ocgl.__version__, redoc_url=None,
         description="A service that learns from a growing graph. Events go in, answers come out.",
     )  # fmt: skip
 
@@ -115,19 +105,23 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
     async def events(request: Request) -> JSONResponse:
         """Take events, all or nothing. The answer comes when they are durable."""
         kind = media_type(request, ("application/json", NDJSON))
-        body = await read(request, service.config.most_bytes)
+        body = await read(request, config().most_bytes)
         key = request.headers.get("idempotency-key")
         if key is not None and not (0 < len(key) <= 200 and key.isprintable()):
             raise ProblemError(400, "Bad idempotency key", "an idempotency key has 1 to 200 printable characters")
-        parsed = await _parsed(body, kind == NDJSON)
-        found = await _wait(lambda: service.ingest(parsed, key))
-        return JSONResponse({"accepted": found.accepted, "sequence": found.sequence})
+        parsed = await _parsed(body, kind == NDJSON, config())
+        try:
+            found = await call(Ingest, parsed, key)
+        except OverflowError as error:
+            line = next(line for line, event in enumerate(parsed, start=1) if not sendable(event))
+            raise ProblemError(422, "Wrong event", "an integer needs more than 64 bits", line=line) from error
+        return JSONResponse({"accepted": found[0], "sequence": found[1]})
 
     @app.post("/v1/predict", openapi_extra=_body({"$ref": "#/components/schemas/Question"}, False))
     async def predict(request: Request) -> Response:
         """Answer about nodes, or about a node that is not there."""
         media_type(request, ("application/json",))
-        question = decode(Question, await read(request, service.config.most_bytes))
+        question = decode(Question, await read(request, config().most_bytes))
         if question.candidates is not None:
             raise ProblemError(
                 422, "Unsupported", "candidates are not supported: this service chooses among all classes"
@@ -138,40 +132,38 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
             raise ProblemError(422, "Wrong question", f"at most {MOST_IDS:,} ids can be asked about at once")
         if not 0 <= question.min_sequence < 1 << 63:
             raise ProblemError(422, "Wrong question", "min_sequence must be a sequence number")
-        if question.node is not None:
-            node = question.node
-            found = await _wait(lambda: service.ask_new(node.x, list(node.neighbors), question.min_sequence))
-        else:
-            ids = question.ids or []
-            found = await _wait(lambda: service.ask(ids, question.min_sequence))
-        around = None
-        if question.neighborhood and question.ids is not None:
-            if len(question.ids) != 1:
-                raise ProblemError(422, "Wrong question", "a neighbourhood is shown of one node at a time")
-            asked = question.ids[0]
-            around = await _wait(lambda: service.inspect(lambda engine: engine.neighborhood(asked)))
-        return Response(_answer(found, question, around), media_type="application/json")
+        around = question.neighborhood and question.ids is not None
+        if around and len(question.ids) != 1:
+            raise ProblemError(422, "Wrong question", "a neighbourhood is shown of one node at a time")
+        try:
+            found = await call(Ask, question)
+        except OverflowError as error:
+            raise ProblemError(404, "Unknown node", "no node has an id of more than 64 bits") from error
+        if around:
+            found |= {"neighborhood": await tell("neighborhood", question.ids[0])}
+        return Response(msgspec.json.encode(found), media_type="application/json")
 
     @app.get("/v1/nodes/{id:path}")
     async def node(id: str) -> JSONResponse:
         """Tell degree, time, known label and the answer at arrival of a node."""
-        return JSONResponse(await _wait(lambda: service.inspect(lambda engine: node_of(engine, id))))
+        return JSONResponse(await tell("node", id))
 
     @app.get("/v1/status")
     async def status() -> JSONResponse:
         """Tell how the service is."""
-        return JSONResponse(await _status(service))
+        return JSONResponse(await tell("status"))
 
     @app.get("/v1/stream")
     async def stream() -> StreamingResponse:
         """Send the status every second as server-sent events."""
 
         async def send() -> AsyncIterator[str]:
-            past: Json = {"history": list(service.history)}
-            while service.ready and not service.closing:
-                yield f"data: {json.dumps(await _status(service) | past)}\n\n"
-                past = {}
-                await asyncio.sleep(1)
+            past = True
+            with contextlib.suppress(ProblemError):  # the service ends
+                while True:
+                    yield f"data: {json.dumps(await tell('status', past))}\n\n"
+                    past = False
+                    await asyncio.sleep(1)
 
         return StreamingResponse(send(), media_type="text/event-stream", headers={"cache-control": "no-store"})
 
@@ -180,17 +172,17 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
         """Let a shadow strategy answer from now on."""
         media_type(request, ("application/json",))
         wanted = decode(Promotion, await read(request, 10_000)).strategy
-        return JSONResponse({"main": await _wait(lambda: service.promote(wanted))})
+        return JSONResponse({"main": await tell("promote", wanted)})
 
     @app.post("/v1/admin/snapshot")
     async def snapshot() -> JSONResponse:
         """Take a snapshot now."""
-        return JSONResponse({"sequence": await _wait(service.snapshot)})
+        return JSONResponse({"sequence": await tell("snapshot")})
 
     @app.get("/v1/admin/hash")
     async def state_hash() -> JSONResponse:
         """Tell the hash of the whole state, and the record it is of."""
-        found = await _wait(lambda: service.inspect(lambda engine: (engine.sequence, engine.state_hash())))
+        found = await tell("hash")
         return JSONResponse({"sequence": found[0], "hash": found[1]})
 
     @app.get("/healthz", response_class=PlainTextResponse)
@@ -201,14 +193,18 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
     @app.get("/readyz")
     async def ready() -> Response:
         """Say whether events and questions are taken."""
-        if service.ready:
-            return PlainTextResponse("ready")
-        return PlainTextResponse(service.failure or service.trouble or "not ready", 503)
+        asked = asyncio.ensure_future(tell("ready"))
+        await asyncio.wait({asked}, timeout=LONGEST_READY)
+        try:
+            is_ready, why = asked.result()
+        except (ProblemError, asyncio.InvalidStateError) as error:
+            is_ready, why = False, str(error)
+        return PlainTextResponse("ready") if is_ready else PlainTextResponse(why, 503)
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def figures() -> str:
         """Tell figures in the format of Prometheus."""
-        return metrics.text(await _status(service))
+        return metrics.text(await tell("status"))
 
     @app.get("/", include_in_schema=False)
     async def dashboard() -> HTMLResponse:
@@ -240,70 +236,16 @@ def make_app(service: Service, keys: Keys, source: "KafkaSource | None" = None) 
     return app
 
 
-async def _parsed(body: bytes, lines: bool) -> list[Event]:
-    """Parse a body of events; a large one in a thread of its own."""
+async def _parsed(body: bytes, lines: bool, config: ServiceConfig) -> list[Event]:
+    """Parse and pack a body of events; a large one in a thread of its own."""
+
+    def parsed() -> list[Event]:
+        return packed(parse(body, lines), config)
+
     try:
-        return parse(body, lines) if len(body) < 200_000 else await asyncio.to_thread(parse, body, lines)
+        return parsed() if len(body) < 200_000 else await asyncio.to_thread(parsed)
     except WrongEventError as error:
         raise ProblemError(422, "Wrong event", error.why, line=error.line) from error
-
-
-async def _status(service: Service) -> Json:
-    """Return the state and the figures of a service."""
-    state: Json = await _wait(lambda: service.inspect(state_of))
-    return state | figures_of(service)
-
-
-async def _wait(begin: "Callable[[], Future[Any]]") -> Any:
-    """Wait for the writer; name what went wrong."""
-    try:
-        return await asyncio.wrap_future(begin())
-    except OverloadedError as error:
-        raise ProblemError(429, "Too many requests", str(error), {"retry-after": "1"}) from error
-    except NotReachedError as error:
-        raise ProblemError(504, "Not reached in time", str(error)) from error
-    except ServiceError as error:
-        raise ProblemError(503, "Not ready", str(error), {"retry-after": "5"}) from error
-    except WrongEventError as error:
-        raise ProblemError(422, "Wrong event", error.why, line=error.line) from error
-    except UnknownNodeError as error:
-        raise ProblemError(404, "Unknown node", str(error)) from error
-    except asyncio.CancelledError as error:  # uvicorn has waited long enough
-        text = "the service ends before this was answered; it may have been taken: repeat it with its idempotency key"
-        raise ProblemError(503, "Not ready", text, {"retry-after": "5"}) from error
-    except (IdKindError, EmptyBatchError) as error:
-        raise ProblemError(422, "Wrong question", str(error)) from error
-    except OcglError as error:
-        status = 507 if isinstance(error, OSError) else 422
-        raise ProblemError(status, type(error).__name__, str(error)) from error
-
-
-def _answer(found: Prediction, question: Question, around: Json | None) -> bytes:
-    ids: list[Any] = list(question.ids) if question.ids is not None else [None]
-    predictions: list[Json] = [{"id": id, "label": _plain(label)} for id, label in zip(ids, found.labels, strict=True)]
-    if question.scores:
-        names = [str(name) for name in found.classes]
-        for one, row in zip(predictions, found.scores.tolist(), strict=True):
-            one["scores"] = {
-                name: value if math.isfinite(value) else None for name, value in zip(names, row, strict=True)
-            }
-    if question.node is not None:
-        predictions[0].pop("id")
-    return msgspec.json.encode(
-        {
-            "predictions": predictions,
-            "sequence": found.sequence,
-            "weights_sequence": found.weights_sequence,
-            "weights_seconds": round(found.weights_seconds, 4),
-            "cost": cost_of(found.cost),
-            "bound": bound_of(found.bound),
-        }
-        | ({} if around is None else {"neighborhood": around})
-    )
-
-
-def _plain(label: Any) -> Any:
-    return None if label == -1 else label
 
 
 def _body(schema: Json, lines: bool) -> Json:

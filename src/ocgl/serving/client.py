@@ -11,8 +11,10 @@ import httpx
 import msgspec
 import numpy as np
 
-from ocgl.errors import ServiceError
+from ocgl.errors import ConfigError, ServiceError
 from ocgl.types import Json
+
+_JSON = {"content-type": "application/json"}
 
 
 class RefusedError(ServiceError):
@@ -56,9 +58,8 @@ class Client:
 
         Features may be lists, or numpy arrays, which are sent as packed 32-bit numbers: smaller and faster.
         """
-        headers = {"idempotency-key": idempotency_key or uuid.uuid4().hex, "content-type": "application/json"}
-        content = msgspec.json.encode(list(events), enc_hook=_plain)
-        return int(self._call("POST", "/v1/events", content=content, headers=headers)["sequence"])
+        headers = {"idempotency-key": idempotency_key or uuid.uuid4().hex} | _JSON
+        return int(self._call("POST", "/v1/events", content=_json(list(events)), headers=headers)["sequence"])
 
     def predict(self, ids: Iterable[Any], min_sequence: int = 0) -> list[Any]:
         """Return the class of each node."""
@@ -67,12 +68,12 @@ class Client:
     def ask(self, ids: Iterable[Any], min_sequence: int = 0, scores: bool = False) -> Json:
         """Return the whole answer about nodes."""
         question = {"ids": list(ids), "min_sequence": min_sequence, "scores": scores}
-        return self._call("POST", "/v1/predict", json=question)
+        return self._call("POST", "/v1/predict", content=_json(question), headers=_JSON)
 
     def ask_new(self, x: Iterable[float], neighbors: Iterable[Any] = (), scores: bool = False) -> Json:
         """Return the answer about a node that is not there."""
         node = {"x": [float(value) for value in x], "neighbors": list(neighbors)}
-        return self._call("POST", "/v1/predict", json={"node": node, "scores": scores})
+        return self._call("POST", "/v1/predict", content=_json({"node": node, "scores": scores}), headers=_JSON)
 
     def node(self, id: Any) -> Json:
         """Return what the service knows of a node."""
@@ -142,10 +143,14 @@ class Client:
         return body
 
 
+def _json(value: Any) -> bytes:
+    return msgspec.json.encode(value, enc_hook=_plain)
+
+
 def _plain(value: Any) -> Any:
     """Return features as bytes, which JSON holds in base64, and numpy's numbers as Python's."""
     if isinstance(value, np.ndarray):
         return np.ascontiguousarray(value, "<f4").tobytes()
     if isinstance(value, np.generic):
         return value.item()
-    raise NotImplementedError(f"{value!r} cannot be sent")
+    raise ConfigError(f"{value!r} cannot be sent: events hold text, numbers, lists and numpy arrays")

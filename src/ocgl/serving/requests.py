@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ocgl.errors import OcglError
+from ocgl.serving.calls import Problem
 from ocgl.serving.keys import Keys
 
 OPEN = ("/healthz", "/readyz", "/", "/static/uplot.js", "/static/uplot.css")
@@ -28,6 +29,11 @@ class ProblemError(Exception):
         self.status, self.headers = status, headers or {}
         self.body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
         super().__init__(detail)
+
+    @classmethod
+    def of(cls, problem: Problem) -> "ProblemError":
+        """Return the answer that says a problem."""
+        return cls(problem.status, problem.title, problem.detail, problem.headers, **problem.more)
 
 
 class Guard:

@@ -199,7 +199,12 @@ class Service:
         self, events: list[Event], key: str | None = None, source: tuple[str, int, int] | None = None
     ) -> "Future[Accepted]":
         """Take events as a whole; the future has the answer once they are durable."""
-        events = packed(events, self.config)
+        return self.take(packed(events, self.config), key, source)
+
+    def take(
+        self, events: list[Event], key: str | None = None, source: tuple[str, int, int] | None = None
+    ) -> "Future[Accepted]":
+        """Take events whose features are packed already."""
         digest = _digest(events) if key is not None else ""
         work = Work(lambda: None)
 
@@ -400,8 +405,8 @@ class Service:
             self._oldest_label = time.monotonic()
         self.timings["ingest"].append(time.perf_counter() - begin)
         self._acknowledge(sequence, outcome, Accepted(len(events), sequence, digest))
-        self._in_background(self._learn_owed)
         self._notices.tell()
+        self._in_background(self._learn_owed)
         return _LATER
 
     def _require_room(self) -> None:
@@ -443,6 +448,7 @@ class Service:
         self._append(batch)
         self._oldest_label = None if not len(self.engine.waiting) else time.monotonic()
         self.timings["learn"].append(time.perf_counter() - begin)
+        self._notices.tell()
         self._solve_due()
         self._answer_all()
 
@@ -453,7 +459,6 @@ class Service:
             if batch is not None:
                 self._learn(batch)
                 self._commit.set()
-                self._notices.tell()
 
     def _solve_due(self) -> None:
         """Begin to solve for weights that are behind.
