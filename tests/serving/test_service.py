@@ -19,11 +19,12 @@ from ocgl.experiments.experiment import Experiment
 from ocgl.serving.backup import backup
 from ocgl.serving.client import Client, RefusedError
 from ocgl.serving.config import ServiceConfig
-from ocgl.serving.engine import Accepted, rehearse
+from ocgl.serving.engine import Accepted
 from ocgl.serving.events import WrongEventError, parse
 from ocgl.serving.keys import Keys
 from ocgl.serving.log import Log, read_log, segments
 from ocgl.serving.play import events_of, play
+from ocgl.serving.rehearsal import rehearse
 from ocgl.serving.replay import replayed, write_without
 from ocgl.serving.service import Service
 from ocgl.strategies import find, make_strategy, names

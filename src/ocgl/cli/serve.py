@@ -121,7 +121,7 @@ def _stops(service: "Service", front: "subprocess.Popen[bytes]") -> threading.Ev
 
 def _rehearse(config: "ServiceConfig") -> None:
     """Do once what takes long the first time, beside the first requests."""
-    from ocgl.serving.engine import rehearse
+    from ocgl.serving.rehearsal import rehearse
 
     rehearse(config)
     gc.collect()

@@ -1,21 +1,15 @@
 """The state of a service: what follows from the records of its log, one after the other, and from nothing else."""
 
-import contextlib
 import hashlib
-import json
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
 
-from ocgl.checked import canonical_json
 from ocgl.errors import ConfigError, OcglError, StateError
-from ocgl.graph import Cost, GraphStore, Labels, Neighborhood, NeighborSampling, from_arrays
-from ocgl.graph.features import dense
+from ocgl.graph import Cost, GraphStore, Labels
 from ocgl.graph.growable import Growable
-from ocgl.graph.neighborhood import weigh
 from ocgl.serving.checks import RequestCheck, ids_array, pairs_array, rows_of
 from ocgl.serving.config import ServiceConfig
 from ocgl.serving.events import (
@@ -38,6 +32,7 @@ from ocgl.serving.events import (
 )
 from ocgl.serving.prequential import Prequential
 from ocgl.serving.published import Model, Weights
+from ocgl.serving.views import around, graph_bytes
 from ocgl.state import State
 from ocgl.strategies import Learner, make_strategy
 from ocgl.strategies._core.class_names import ClassNames
@@ -63,7 +58,10 @@ class Accepted:
 
 
 class Waiting(WaitingLabels):
-    """Waiting labels of which the first are found without a look at the others."""
+    """Waiting labels of which the first are found without a look at the others.
+
+    `WaitingLabels` copies all of them, which is right for the few of an experiment. A service may have a million.
+    """
 
     def first(self, count: int) -> tuple[IntArray, IntArray]:
         """Return positions and labels of those that have waited longest."""
@@ -287,7 +285,7 @@ class Engine:
         """Answer about a node that is not there, with edges to nodes that are; it is not added."""
         learner, model = self.learners[self.main], self.models[self.main]
         sampling, labels = learner.query_sampling, model.labels
-        neighborhood = _around(self.store, x, neighbors, sampling, learner.query_key)
+        neighborhood = around(self.store, x, neighbors, sampling, learner.query_key)
         scores = model.scores(neighborhood) if len(labels) else np.empty((1, 0), np.float32)
         best = labels[scores.argmax(1)] if len(labels) else np.full(1, -1, np.int64)
         bound = sampling.bound(1, 4 * self.config.features + 8) if sampling.bounded else None
@@ -370,7 +368,6 @@ class Engine:
         self.offsets, self.failed = dict(facts["offsets"]), dict(facts["failed"])
         self._known = Growable(np.int64)
         self._known.extend(state.arrays["known"])
-        self._removed = self.store.removed
         self.waiting.load_state(state.part("waiting"))
         for number, name in enumerate(self.learners):
             self.learners[name].load_state(state.part(f"learner {number}"))
@@ -391,76 +388,6 @@ class Engine:
         return digest.hexdigest()
 
 
-def rehearse(config: ServiceConfig, saved: bool = False) -> None:
-    """Do everything once with a graph of four nodes, so that no client waits until kernels are compiled.
-
-    Args:
-        config: what the service is.
-        saved: take the state as well, which hashes the code of the strategies the first time.
-    """
-    config = config.model_copy(update={"most_classes": 2, "most_events": 100})
-    engine = Engine(config, GraphStore(sparse=config.sparse))
-    x = bytes(4 * config.features)
-    nodes: list[Event] = [Node(place, x, list(range(place))) for place in range(4)]
-    labels: list[Event] = [Label(place, place % 2) for place in range(4)]
-    engine.check([*nodes, *labels])
-    with contextlib.suppress(OcglError):  # four equal nodes may be too little for a strategy
-        engine.apply(Request([*nodes, *labels]), 1)
-        engine.apply(Batch(list(range(4))), 2)
-        for name, model in engine.models.items():
-            if engine.solve_due(name):
-                engine.apply(Solve(name), engine.sequence + 1)
-                engine.apply(Publish(name), engine.sequence + 1)
-            model.predict(engine.store.sample([0], engine.learners[name].query_sampling, 0))
-        engine.answer([0])
-        engine.apply(Request([Edge(0, 1), RemoveEdge(0, 1), Update(0, x), Remove(0)]), engine.sequence + 1)
-    if saved:
-        engine.state_hash()
-
-
 def _update_bound(learner: Learner, nodes: int) -> Cost | None:
     strategy = learner.strategy
     return strategy.update_bound(nodes, learner.store.features.row_bound) if strategy.sampling.bounded else None
-
-
-def graph_bytes(store: GraphStore) -> Iterable[bytes]:
-    """Return the content of a graph, some nodes at a time."""
-    arrived = store.arrived
-    yield canonical_json([arrived, len(store), store.edges])
-    if not arrived:
-        return
-    heads, pool = store.adjacency
-    gone, times = store.was_removed(np.arange(arrived)), store.all_times
-    for begin in range(0, arrived, _CHUNK):
-        chosen = np.arange(begin, min(begin + _CHUNK, arrived), dtype=np.int32)
-        there = chosen[~gone[chosen]]
-        yield json.dumps(store.ids_at(there).tolist()).encode()
-        yield gone[chosen].tobytes() + times[there].tobytes() + np.ascontiguousarray(heads[there, 1]).tobytes()
-        yield dense(store.features.take(there)).tobytes()
-        for place in there.tolist():
-            start, degree = heads[place].tolist()
-            yield pool[start : start + degree].tobytes()
-
-
-def _around(store: GraphStore, x: AnyArray, neighbors: list[Id], sampling: NeighborSampling, key: int) -> Neighborhood:
-    """Return the sampled neighbourhood of a node that is not there."""
-    caps = sampling.fanouts
-    chosen = list(dict.fromkeys(neighbors)) if sampling.hops else []
-    if sampling.hops and caps[0] >= 0 and len(chosen) > caps[0]:
-        drawn = np.random.default_rng(key).choice(len(chosen), caps[0], replace=False)
-        chosen = [chosen[place] for place in drawn.tolist()]
-    if not chosen:
-        sizes, indptr = np.ones(sampling.hops + 1, np.int64), np.zeros(1 + min(sampling.hops, 1), np.int64)
-        indices, rows = np.empty(0, np.int32), x[None]
-    else:
-        inner = replace(
-            sampling, hops=sampling.hops - 1, fanout=tuple(None if cap < 0 else cap for cap in caps[1:]) or 1
-        )
-        found = store.sample(ids_array(chosen), inner, key)
-        sizes = np.array([1, *(1 + size for size in found.sizes)], np.int64)
-        indptr = np.concatenate([[0, len(chosen)], len(chosen) + found.indptr[1:].astype(np.int64)])
-        indices = np.concatenate([np.arange(1, 1 + len(chosen)), 1 + found.indices]).astype(np.int32)
-        rows = np.concatenate([x[None], dense(found.rows())])
-    edge_weight, self_weight = weigh(sampling, sizes, indptr, indices, None)
-    arrays = {"x": rows, "sizes": sizes, "indptr": indptr, "indices": indices, "norm": np.array(sampling.norm)}
-    return from_arrays(arrays | {"edge_weight": edge_weight, "self_weight": self_weight})
