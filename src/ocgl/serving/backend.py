@@ -92,7 +92,7 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, OverloadedError):
         return Problem(429, "Too many requests", str(error), {"retry-after": "1"})
     if isinstance(error, NotReachedError):
-        return Problem(504, "Not reached in time", str(error))
+        return Problem(409, "Not reached in time", str(error))
     if isinstance(error, ServiceError | CancelledError):
         return Problem(503, "Not ready", str(error), {"retry-after": "5"})
     if isinstance(error, WrongEventError):
