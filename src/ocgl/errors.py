@@ -122,6 +122,18 @@ class StoreFolderError(GraphError, OSError):
     """The graph store cannot write to its folder."""
 
 
+class StoreUnreachableError(GraphError, ConnectionError):
+    """The servers of a graph cannot be reached, or do not answer in time."""
+
+
+class StoreRefusedError(GraphError, RuntimeError):
+    """The servers of a graph refuse a command or a user."""
+
+
+class StoreBehindError(GraphError, RuntimeError):
+    """A part of a graph lacks changes that it had, or should have: an answer from it would be wrong."""
+
+
 class EmptyBatchError(OcglError, ValueError):
     """A batch has no nodes."""
 

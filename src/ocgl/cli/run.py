@@ -39,7 +39,8 @@ def run(
         typer.Option(help="Batches to predict before learning them: every, or evaluated (those after an evaluation)."),
     ] = "evaluated",
     store: Annotated[
-        str, typer.Option(help="Where the graph is stored: memory, disk, or auto (by its size).")
+        str,
+        typer.Option(help="Where the graph is stored: memory, disk, auto (by its size), or redis://HOST:PORT/NAME."),
     ] = "auto",
     device: Annotated[str, typer.Option(help="Where the network computes: auto, cpu, cuda or mps.")] = "cpu",
     json_file: Annotated[Path | None, typer.Option("--json", help="File to write the result to.")] = None,

@@ -73,6 +73,9 @@ def bench(
         float | None, typer.Option(help="Stop after this many minutes; the same command continues.")
     ] = None,
     log: Log = None,
+    store: Annotated[
+        str, typer.Option(help="Where runs store the graph: memory, disk, auto, or redis://HOST:PORT/NAME.")
+    ] = "auto",
     data_root: DataRoot = None,
 ) -> None:
     """Tune every strategy on the first tasks, then run the selected configurations with every seed."""
@@ -99,6 +102,7 @@ def bench(
         eval_every=eval_every,
         overrides=changed,
         data_root=data_root,
+        store=store,
         select_at=select_at,
         halving=halving,
         grids=grids,
@@ -131,14 +135,14 @@ def bench(
             raise
     for failure in status.failed:
         say(failure, error=True)
-    store = ResultStore(out)
+    results = ResultStore(out)
     runs = [run for group in status.groups.values() for run in group.runs]
-    list(store)  # finds what is damaged
+    list(results)  # finds what is damaged
     for logger in logs:
         for result in runs:
-            loggers.log_stored(logger, store, result)
+            loggers.log_stored(logger, results, result)
     console.print(bench_table(runs))
-    left_out = say_left_out(store.damaged.values())
+    left_out = say_left_out(results.damaged.values())
     if status.failed:
         raise typer.Exit(1)
     raise typer.Exit(LEFT_OUT if left_out else 0)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +18,7 @@ from ocgl.experiments.config import RunConfig
 from ocgl.experiments.memory import peak_rss_bytes
 from ocgl.experiments.protocol import protocol_card
 from ocgl.experiments.results import Evaluation, RunResult, Statistics, UpdateCost
+from ocgl.experiments.storage import kind_of, predictor_for
 from ocgl.graph import Batch, Cost, GraphStore, Labels
 from ocgl.state import State
 from ocgl.strategies import CachedPredictor, Learner, Strategy, make_strategy
@@ -62,7 +62,7 @@ class Experiment:
         stream: the stream that the config describes.
         strategy: the strategy object to train; made from the config if not given.
         test: whether test nodes may be read; not so in tuning.
-        folder: folder of the store; in memory if None. No number depends on it.
+        store: an empty store; in memory if None. No number depends on it.
         prequential: which batches are predicted before they are learned; the config's if not given.
     """
 
@@ -72,7 +72,7 @@ class Experiment:
         stream: Stream,
         strategy: Strategy | None = None,
         test: bool = True,
-        folder: Path | None = None,
+        store: GraphStore | None = None,
         prequential: Prequential | None = None,
     ) -> None:
         torch.set_num_threads(1)  # the matrices are small: a second thread costs more than it brings
@@ -80,8 +80,8 @@ class Experiment:
         self.config = config
         self.stream = stream
         self.strategy = strategy if strategy is not None else self._make_strategy(config.seed)
-        self.learner = Learner(self.strategy, config.eval_fanout, config.eval_chunk, GraphStore(folder), config.device)
-        self.predictor = CachedPredictor(self.learner)
+        self.learner = Learner(self.strategy, config.eval_fanout, config.eval_chunk, store, config.device)
+        self.predictor = predictor_for(self.learner)
         self.evaluator = Evaluator(stream, config.metric, config.eval_every, test, config.eval_cap)
         self.done = 0
         self.learn_seconds = self.evaluate_seconds = 0.0
@@ -149,7 +149,7 @@ class Experiment:
             peak_rss_bytes=peak_rss_bytes(),
             memory_bytes=strategy.memory_bytes,
             memory_nodes=strategy.memory_nodes,
-            store="memory" if self.learner.store.folder is None else "disk",
+            store=kind_of(self.learner.store),
             store_bytes=self.learner.store.nbytes,
             cost_per_update=UpdateCost(most=self.most, bound=self._bound()),
             statistics=Statistics(**self.stream.statistics()),

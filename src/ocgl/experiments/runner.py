@@ -14,7 +14,7 @@ from ocgl.experiments.offline import OfflineExperiment
 from ocgl.experiments.progress import progress_bar
 from ocgl.experiments.results import RunResult
 from ocgl.experiments.run_directory import RunDirectory
-from ocgl.experiments.storage import storage_folder
+from ocgl.experiments.storage import release, shown, store_for
 from ocgl.files import make_folder
 from ocgl.graph import Graph
 from ocgl.strategies import Strategy, find
@@ -56,7 +56,7 @@ def evaluate(
         out: folder for config, checkpoints, curves and result.
         callbacks: called with a `Progress` after every step.
         progress: show a progress bar.
-        store: `memory`, `disk`, or `auto` (by the size of the graph).
+        store: `memory`, `disk`, `auto` (by the size of the graph), or `redis://HOST:PORT[,HOST:PORT...]/NAME`.
         data_root: folder of the datasets.
         checkpoint_every: batches between checkpoints in `out` (default: one every 5 seconds).
         options: hyperparameters, options of the stream and of the run, by name, as `ocgl run --set` takes them.
@@ -66,13 +66,13 @@ def evaluate(
     """
     config, prepared = _config_of(strategy, data, stream, profile, seed, {"eval_every": every}, options, data_root)
     with ExitStack() as stack:
-        shown = [stack.enter_context(progress_bar())] if progress else []
+        bar = [stack.enter_context(progress_bar())] if progress else []
         return run_config(
             config,
             prepared,
             strategy if isinstance(strategy, Strategy) else None,
             out=None if out is None else Path(out),
-            callbacks=[*shown, *callbacks],
+            callbacks=[*bar, *callbacks],
             store=store,
             checkpoint_every=checkpoint_every,
         )
@@ -99,10 +99,13 @@ def run_config(
         directory.refuse_another()
         make_folder(directory.folder)  # before anything is computed: this may fail
     experiment = make_experiment(config, stream or stream_of(config, data_root), strategy, store=store)
-    if directory is None:
-        return experiment.finish(callbacks)
-    directory.begin(experiment, store)
-    return directory.finish(experiment, callbacks, checkpoint_every)
+    try:
+        if directory is None:
+            return experiment.finish(callbacks)
+        directory.begin(experiment, shown(store))
+        return directory.finish(experiment, callbacks, checkpoint_every)
+    finally:
+        release(experiment.learner.store)
 
 
 def resume(
@@ -138,10 +141,11 @@ def resume(
     description = directory.read(trust)
     config = description.config
     experiment = make_experiment(config, stream_of(config, data_root), store=store or description.store)
-    directory.restore(experiment, description)
     with ExitStack() as stack:
-        shown = [stack.enter_context(progress_bar())] if progress else []
-        return directory.finish(experiment, [*shown, *callbacks], checkpoint_every)
+        stack.callback(release, experiment.learner.store)
+        directory.restore(experiment, description)
+        bar = [stack.enter_context(progress_bar())] if progress else []
+        return directory.finish(experiment, [*bar, *callbacks], checkpoint_every)
 
 
 def stream_of(config: RunConfig, data_root: Path | None = None) -> Stream:
@@ -155,7 +159,7 @@ def make_experiment(
     """Make the run that a config describes: online, or offline for an upper bound."""
     offline = strategy.offline if strategy is not None else find(config.strategy).offline
     kind = OfflineExperiment if offline else Experiment
-    return kind(config, stream, strategy, test, storage_folder(store, stream.graph))
+    return kind(config, stream, strategy, test, store_for(store, stream.graph))
 
 
 def _config_of(

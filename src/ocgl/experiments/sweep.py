@@ -83,6 +83,8 @@ class Sweep:
         eval_every: evaluate runs after every K-th batch.
         overrides: values by key for every run.
         data_root: folder of the datasets.
+        store: where runs have their graph: `memory`, `disk`, `auto`, or the address of a store on Redis. Trials on the
+            prefix have it in memory.
         select_at: use for every buffer size the configuration selected with this one.
         halving: drop hopeless configurations after a part of the prefix.
         grids: `paper`, `half` (every second value), or `coarse` for a quick overview.
@@ -101,6 +103,7 @@ class Sweep:
     eval_every: int = 1
     overrides: Mapping[str, Any] = field(default_factory=dict)
     data_root: Path | None = None
+    store: str = "auto"
     select_at: str | None = None
     halving: bool = False
     grids: str = "paper"
@@ -188,7 +191,9 @@ class _SweepRunner:
             self.status.reused += 1
             job.set_result(name)
         else:
-            job = self.pool.submit(trial, config, group.setting, share, selection, self.sweep.out, self.sweep.data_root)
+            sweep = self.sweep
+            where = sweep.out, sweep.data_root, sweep.store
+            job = self.pool.submit(trial, config, group.setting, share, selection, *where)
         self.open[job] = (group, what)
 
     def follow(self) -> None:

@@ -11,6 +11,7 @@ from ocgl.experiments.result_store import ResultStore, revision
 from ocgl.experiments.results import Selection, TrialResult
 from ocgl.experiments.run_directory import curves_of
 from ocgl.experiments.runner import make_experiment
+from ocgl.experiments.storage import release
 from ocgl.experiments.tuning import score, tune_tasks
 from ocgl.strategies import find
 from ocgl.streams import Stream, StreamConfig
@@ -60,6 +61,7 @@ def trial(
     selection: Selection | None,
     out: Path,
     data_root: Path | None,
+    store: str = "auto",
 ) -> str:
     """Run one trial over a share of the prefix, or (share None) one whole run, unless it is there; return its id."""
     name = name_of(config, share, data_root)
@@ -73,8 +75,11 @@ def trial(
         found: Json = {"score": finite, "share": share, "seconds": time.process_time() - begin}
         results.put(TrialResult(**stamped(name, setting, config) | found))
     else:
-        experiment = make_experiment(config, shared(config, data_root))
-        result = experiment.finish()
+        experiment = make_experiment(config, shared(config, data_root), store=store)
+        try:
+            result = experiment.finish()
+        finally:
+            release(experiment.learner.store)
         how = {} if selection is None else {"selection": selection.sentence()}
         more = {"selection": selection, "protocol": result.protocol | how}
         results.put(result.model_copy(update=stamped(name, setting, config) | more), curves_of(experiment))

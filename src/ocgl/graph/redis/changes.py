@@ -1,0 +1,143 @@
+"""Changes of a graph as operations on the keys of its partitions; `functions.lua` says which keys there are."""
+
+import struct
+import zlib
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from ocgl.graph.ids import Kind
+from ocgl.types import AnyArray, IntArray, PositionArray, Rows
+
+PAGE = 64
+"""Nodes of a page."""
+BUCKETS = 4096
+"""Buckets of ids in each partition."""
+META = np.dtype([("id", "<i8"), ("time", "<f8")])
+"""What a page holds of a node."""
+TOTALS = np.dtype([("arrived", "<i8"), ("edges", "<i8"), ("removed", "<i8")])
+"""What a page holds of a change."""
+
+Operations = dict[int, list[list[Any]]]
+
+
+def id_bytes(id: int | str) -> bytes:
+    """Return an id as a field of its bucket."""
+    return id.to_bytes(8, "little") if isinstance(id, int) else id.encode()
+
+
+def place_of(id: bytes, partitions: int) -> tuple[int, int]:
+    """Return partition and bucket of an id."""
+    hashed = zlib.crc32(id)
+    return hashed % partitions, hashed // partitions % BUCKETS
+
+
+def partition_of(nodes: Any, partitions: int) -> Any:
+    """Return the partition of nodes, given their positions of arrival."""
+    return nodes // PAGE % partitions
+
+
+def row_bytes(degree: int, version: int, entries: bytes) -> bytes:
+    """Return a row as its key holds it."""
+    return struct.pack("<ii", degree, version) + entries
+
+
+def packed(operations: list[list[Any]]) -> bytes:
+    """Return operations as msgpack with texts only: what the Lua of Redis reads."""
+    parts = [b"\xdd", len(operations).to_bytes(4, "big")]
+    for operation in operations:
+        parts.append(bytes([0x90 | len(operation)]))
+        for part in operation:
+            text = part if isinstance(part, bytes) else str(part).encode()
+            size = len(text)
+            if size < 32:
+                parts.append(bytes([0xA0 | size]))
+            elif size < 1 << 16:
+                parts += (b"\xda", size.to_bytes(2, "big"))
+            else:
+                parts += (b"\xdb", size.to_bytes(4, "big"))
+            parts.append(text)
+    return b"".join(parts)
+
+
+class Writer:
+    """Collects the operations of one change.
+
+    Args:
+        partitions: number of partitions.
+    """
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+        self.operations: Operations = defaultdict(list)
+
+    def do(self, node: int, *operation: Any) -> None:
+        """Add an operation on a key of the partition of a node."""
+        self.operations[int(partition_of(node, self._partitions))].append(list(operation))
+
+    def pages(self, letter: str, first: int, rows: AnyArray) -> None:
+        """Write rows of nodes that follow each other, from a position on."""
+        content, size = np.ascontiguousarray(rows).tobytes(), rows.nbytes // len(rows)
+        done = 0
+        while done < len(rows):
+            node = first + done
+            page, place = divmod(node, PAGE)
+            count = min(PAGE - place, len(rows) - done)
+            part = content[done * size : (done + count) * size]
+            self.do(node, "P", f"{letter}{page}", place * size, part, PAGE * size)
+            done += count
+
+    def features(self, nodes: PositionArray | IntArray, rows: Rows) -> None:
+        """Write features of nodes; of nodes that follow each other, page by page."""
+        if not isinstance(rows, np.ndarray):
+            columns, values = rows.indices.astype("<i4"), rows.data.astype("<f4")
+            for i, node in enumerate(nodes.tolist()):
+                part = slice(rows.indptr[i], rows.indptr[i + 1])
+                self.do(node, "SET", f"x{node}", columns[part].tobytes() + values[part].tobytes())
+            return
+        breaks = np.nonzero(np.diff(nodes) != 1)[0] + 1
+        for run in np.split(np.arange(len(nodes)), breaks):
+            self.pages("f", int(nodes[run[0]]), rows[run].astype("<f4"))
+
+    def ids(self, first: int, ids: AnyArray, times: AnyArray, kind: Kind) -> None:
+        """Write ids and times of nodes from a position on."""
+        meta = np.empty(len(ids), META)
+        meta["id"], meta["time"] = (ids if kind == "integer" else 0), times
+        self.pages("m", first, meta)
+        for i, id in enumerate(ids.tolist()):
+            name = id_bytes(id)
+            partition, bucket = place_of(name, self._partitions)
+            self.operations[partition].append(["HSET", f"k{bucket}", name, str(first + i)])
+            if kind == "text":
+                page, place = divmod(first + i, PAGE)
+                self.do(first + i, "HSET", f"n{page}", str(place), name)
+
+    def edges(self, later: PositionArray, earlier: PositionArray) -> None:
+        """Add edges of nodes that arrive: their ends are the last entries of the rows that they go to."""
+        if len(later) == 0:
+            return
+        rows, entries = np.concatenate([later, earlier]), np.concatenate([earlier, later])
+        order = np.lexsort((entries, rows))
+        rows, content = rows[order], entries[order].astype("<i4").tobytes()
+        begins = np.concatenate([[0], np.nonzero(np.diff(rows))[0] + 1, [len(rows)]]).tolist()
+        for row, begin, end in zip(rows[begins[:-1]].tolist(), begins, begins[1:], strict=False):
+            self.do(row, "+", str(row), content[4 * begin : 4 * end])
+
+    def forget(self, nodes: PositionArray, ids: AnyArray, width: int, sparse: bool, kind: Kind) -> None:
+        """Erase features, rows and ids of nodes."""
+        for node, id in zip(nodes.tolist(), ids.tolist(), strict=True):
+            name = id_bytes(id)
+            partition, bucket = place_of(name, self._partitions)
+            self.operations[partition].append(["HDEL", f"k{bucket}", name])
+            self.do(node, "DEL", f"r{node}")
+            gone = np.zeros(1, META)
+            gone["id"] = -1
+            self.pages("m", node, gone)
+            if sparse:
+                self.do(node, "DEL", f"x{node}")
+            else:
+                self.pages("f", node, np.zeros((1, width), "<f4"))
+            if kind == "text":
+                page, place = divmod(node, PAGE)
+                self.do(node, "HDEL", f"n{page}", str(place))

@@ -1,0 +1,220 @@
+#!lua name=NAME
+
+-- Functions of a graph on Redis. KEYS[1] of each call is the mark of one partition: '{tag}w'. All keys of a partition
+-- begin with '{tag}', so they lie in one slot:
+--   w        its mark: 'SEQUENCE CHANGED', the last change that was applied, and the last that was more than growth
+--   r<node>  a row: degree and version (32-bit integers), then the neighbours (32-bit integers, sorted)
+--   f<page>  features of 64 nodes, dense; x<node>: the columns and values of one node, sparse
+--   m<page>  id (64-bit integer, -1 for none) and time (64-bit float) of 64 nodes
+--   n<page>  ids that are text, by place in the page
+--   k<n>     positions by id, in buckets
+--   s<page>  nodes that had arrived, edges and removed nodes (64-bit integers) after each of 64 changes
+-- Every answer begins with the mark as it was at that moment.
+
+local PAGE = 64
+
+local function tag_of(keys)
+  return string.sub(keys[1], 1, -2)
+end
+
+local function mark_of(keys)
+  return redis.call('GET', keys[1]) or '0 0'
+end
+
+local function positions_of(blob)
+  local found = {}
+  for i = 1, #blob / 4 do
+    found[i] = struct.unpack('<i4', blob, 4 * i - 3)
+  end
+  return found
+end
+
+-- Apply a change, once: one that was applied is passed by, and one that does not follow is refused.
+-- ARGV: its sequence number; that of the change before it in this partition; 1 if it is more than growth; operations.
+local function apply(keys, args)
+  local mark = mark_of(keys)
+  local have, changed = string.match(mark, '^(%d+) (%d+)$')
+  local sequence, before = tonumber(args[1]), tonumber(args[2])
+  if tonumber(have) >= sequence then
+    return mark
+  end
+  if tonumber(have) ~= before then
+    return redis.error_reply('OCGLBEHIND ' .. have)
+  end
+  local tag = tag_of(keys)
+  for _, op in ipairs(cmsgpack.unpack(args[4])) do
+    if op[1] == '+' then
+      local key = tag .. 'r' .. op[2]
+      local head = redis.call('GETRANGE', key, 0, 7)
+      local added = #op[3] / 4
+      if #head == 0 then
+        redis.call('SET', key, struct.pack('<i4i4', added, added) .. op[3])
+      else
+        local degree, version = struct.unpack('<i4i4', head)
+        redis.call('SETRANGE', key, 8 + 4 * degree, op[3])
+        redis.call('SETRANGE', key, 0, struct.pack('<i4i4', degree + added, version + added))
+      end
+    elseif op[1] == 'P' then  -- part of a page, which gets its whole size at once
+      local key = tag .. op[2]
+      if redis.call('EXISTS', key) == 0 then
+        redis.call('SETRANGE', key, op[5] - 1, '\0')
+      end
+      redis.call('SETRANGE', key, op[3], op[4])
+    else
+      redis.call(op[1], tag .. op[2], unpack(op, 3))
+    end
+  end
+  mark = args[1] .. ' ' .. (args[3] == '1' and args[1] or changed)
+  redis.call('SET', keys[1], mark)
+  return mark
+end
+
+-- Degrees, versions and first entries of rows. ARGV: positions; most entries of a row.
+local function rows(keys, args)
+  local tag, last = tag_of(keys), 8 + 4 * tonumber(args[2]) - 1
+  local heads, entries = {}, {}
+  for i, node in ipairs(positions_of(args[1])) do
+    local row = redis.call('GETRANGE', tag .. 'r' .. node, 0, last)
+    if #row == 0 then
+      heads[i], entries[i] = '\0\0\0\0\0\0\0\0', ''
+    else
+      heads[i], entries[i] = string.sub(row, 1, 8), string.sub(row, 9)
+    end
+  end
+  return {mark_of(keys), table.concat(heads), table.concat(entries)}
+end
+
+-- Chosen entries of rows. ARGV: positions; how many of each; which.
+local function entries(keys, args)
+  local tag = tag_of(keys)
+  local counts, picks = positions_of(args[2]), positions_of(args[3])
+  local found, at = {}, 0
+  for i, node in ipairs(positions_of(args[1])) do
+    local key = tag .. 'r' .. node
+    for j = at + 1, at + counts[i] do
+      found[j] = redis.call('GETRANGE', key, 8 + 4 * picks[j], 11 + 4 * picks[j])
+    end
+    at = at + counts[i]
+  end
+  return {mark_of(keys), table.concat(found)}
+end
+
+-- Parts of pages, one for each node. ARGV: positions; letter of the pages; bytes of a node.
+local function pages(keys, args)
+  local tag, size = tag_of(keys) .. args[2], tonumber(args[3])
+  local found = {}
+  for i, node in ipairs(positions_of(args[1])) do
+    local place = node % PAGE
+    found[i] = redis.call('GETRANGE', tag .. (node - place) / PAGE, place * size, place * size + size - 1)
+  end
+  return {mark_of(keys), table.concat(found)}
+end
+
+-- Values of one key for each node. ARGV: positions; letter of the keys.
+local function values(keys, args)
+  local tag = tag_of(keys) .. args[2]
+  local sizes, found = {}, {}
+  for i, node in ipairs(positions_of(args[1])) do
+    found[i] = redis.call('GET', tag .. node) or ''
+    sizes[i] = struct.pack('<i4', #found[i])
+  end
+  return {mark_of(keys), table.concat(sizes), table.concat(found)}
+end
+
+-- Ids that are text. ARGV: positions.
+local function names(keys, args)
+  local tag = tag_of(keys) .. 'n'
+  local found = {mark_of(keys)}
+  for i, node in ipairs(positions_of(args[1])) do
+    local place = node % PAGE
+    found[i + 1] = redis.call('HGET', tag .. (node - place) / PAGE, place) or ''
+  end
+  return found
+end
+
+-- Positions of ids; -1 for none. ARGV: buckets; the ids, one after the other.
+local function find(keys, args)
+  local tag = tag_of(keys) .. 'k'
+  local found = {}
+  for i, bucket in ipairs(positions_of(args[1])) do
+    found[i] = struct.pack('<i4', tonumber(redis.call('HGET', tag .. bucket, args[i + 1]) or '-1'))
+  end
+  return {mark_of(keys), table.concat(found)}
+end
+
+-- Whether rows have entries, by binary search, and how many entries were read for it. ARGV: rows; entries.
+local function have(keys, args)
+  local tag = tag_of(keys)
+  local wanted = positions_of(args[2])
+  local found = {}
+  for i, node in ipairs(positions_of(args[1])) do
+    local key = tag .. 'r' .. node
+    local head = redis.call('GETRANGE', key, 0, 3)
+    local degree = #head == 0 and 0 or struct.unpack('<i4', head)
+    local function entry(place)
+      return (struct.unpack('<i4', redis.call('GETRANGE', key, 8 + 4 * place, 11 + 4 * place)))
+    end
+    local low, high, probes = 0, degree, degree > 0 and 1 or 0
+    while low < high do
+      probes = probes + 1
+      local middle = math.floor((low + high) / 2)
+      if entry(middle) < wanted[i] then low = middle + 1 else high = middle end
+    end
+    local there = low < degree and entry(low) == wanted[i]
+    found[i] = struct.pack('<i4i4', there and 1 or 0, probes)
+  end
+  return {mark_of(keys), table.concat(found)}
+end
+
+-- Degrees as they were when `arrived` nodes had arrived: rows are sorted and have only grown.
+-- ARGV: positions; number of nodes.
+local function degrees_at(keys, args)
+  local tag, arrived = tag_of(keys), tonumber(args[2])
+  local found = {}
+  for i, node in ipairs(positions_of(args[1])) do
+    local key = tag .. 'r' .. node
+    local head = redis.call('GETRANGE', key, 0, 3)
+    local low, high = 0, #head == 0 and 0 or (struct.unpack('<i4', head))
+    while low < high do
+      local middle = math.floor((low + high) / 2)
+      local entry = struct.unpack('<i4', redis.call('GETRANGE', key, 8 + 4 * middle, 11 + 4 * middle))
+      if entry < arrived then low = middle + 1 else high = middle end
+    end
+    found[i] = struct.pack('<i4', low)
+  end
+  return {mark_of(keys), table.concat(found)}
+end
+
+-- Forget everything of some pages and buckets. ARGV: first and last page; step; first and last bucket; 1 to end.
+local function drop(keys, args)
+  local tag = tag_of(keys)
+  for page = tonumber(args[1]), tonumber(args[2]), tonumber(args[3]) do
+    redis.call('UNLINK', tag .. 'f' .. page, tag .. 'm' .. page, tag .. 'n' .. page, tag .. 's' .. page)
+    for node = page * PAGE, page * PAGE + PAGE - 1 do
+      redis.call('UNLINK', tag .. 'r' .. node, tag .. 'x' .. node)
+    end
+  end
+  for bucket = tonumber(args[4]), tonumber(args[5]) do
+    redis.call('UNLINK', tag .. 'k' .. bucket)
+  end
+  if args[6] == '1' then
+    redis.call('UNLINK', keys[1])
+  end
+  return 'OK'
+end
+
+redis.register_function('NAME_apply', apply)
+redis.register_function('NAME_drop', drop)
+
+local function reading(name, act)
+  redis.register_function{function_name = 'NAME_' .. name, callback = act, flags = {'no-writes'}}
+end
+
+reading('rows', rows)
+reading('entries', entries)
+reading('pages', pages)
+reading('values', values)
+reading('names', names)
+reading('find', find)
+reading('have', have)
+reading('degrees_at', degrees_at)

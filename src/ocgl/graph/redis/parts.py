@@ -1,0 +1,311 @@
+"""Parts of a store whose content is on servers: ids, neighbours and features, as `GraphStore` uses them.
+
+What changes them is written down by the store before these parts hear of it; they count, remember and ask.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ocgl.errors import GraphError
+from ocgl.graph._kernels.aggregation import Block, dense_rows
+from ocgl.graph._kernels.sparse_rows import SparseRows
+from ocgl.graph.features import DenseTable, SparseTable, table_of
+from ocgl.graph.ids import Kind, as_objects
+from ocgl.graph.redis.cache import RowCache
+from ocgl.types import AnyArray, BoolArray, FloatArray, IntArray, PositionArray, Rows
+
+if TYPE_CHECKING:
+    from ocgl.graph.redis.store import RedisStore
+
+_KNOWN = 1 << 17
+"""Ids that a client remembers."""
+
+
+class RemoteIds:
+    """Ids of nodes and their positions of arrival.
+
+    Args:
+        store: the store.
+        kind: kind of the ids.
+    """
+
+    def __init__(self, store: "RedisStore", kind: Kind) -> None:
+        self.kind: Kind = kind
+        self._store = store
+        self._position: dict[int | str, int] = {}
+        self._id: dict[int, int | str] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes, about."""
+        return 200 * len(self._position)
+
+    def find(self, ids: AnyArray) -> PositionArray:
+        """Return the position of each id, -1 for an unknown id."""
+        wanted = ids.tolist()
+        known = self._position
+        missing = list(dict.fromkeys(id for id in wanted if id not in known))
+        if missing:
+            asked = dict(zip(missing, self._store.positions_on_servers(missing, self.kind), strict=True))
+            self._remember((id, place) for id, place in asked.items() if place >= 0)
+            return np.array([known[id] if id in known else asked[id] for id in wanted], np.int32)
+        return np.array([known[id] for id in wanted], np.int32)
+
+    def find_with(self, new: AnyArray, first: int, wanted: AnyArray) -> PositionArray:
+        """Return positions as `find` does, of ids that are about to arrive at positions from `first` on as well."""
+        coming = {id: first + i for i, id in enumerate(new.tolist())}
+        given = wanted.tolist()
+        there = list(dict.fromkeys(id for id in given if id not in coming))
+        known = coming | dict(zip(there, self.find(self._array(there)).tolist(), strict=True))
+        return np.array([known[id] for id in given], np.int32)
+
+    def append(self, ids: AnyArray) -> None:
+        """Remember ids that were added."""
+        first = self._store.arrived
+        self._remember((id, first + i) for i, id in enumerate(ids.tolist()))
+
+    def remove(self, ids: AnyArray) -> None:
+        """Forget ids that were removed."""
+        for id in ids.tolist():
+            self._id.pop(self._position.pop(id, -1), None)
+
+    def skip(self, count: int) -> None:
+        """Positions of removed nodes cannot be added."""
+        raise GraphError("a store on Redis is not written down and read again; its log is")
+
+    def at(self, positions: AnyArray) -> AnyArray:
+        """Return the ids at these positions."""
+        wanted = np.asarray(positions).tolist()
+        missing = list(dict.fromkeys(place for place in wanted if place not in self._id))
+        asked: dict[int, int | str] = {}
+        if missing:
+            asked = dict(zip(missing, self._store.ids_on_servers(missing, self.kind), strict=True))
+            self._remember((id, place) for place, id in asked.items() if id not in ("", -1))
+        return self._array([self._id[place] if place in self._id else asked[place] for place in wanted])
+
+    @property
+    def every(self) -> AnyArray:
+        """The ids of all positions."""
+        arrived = self._store.arrived
+        return self._array(self._store.ids_on_servers(list(range(arrived)), self.kind))
+
+    def _array(self, ids: list[Any]) -> AnyArray:
+        return as_objects(ids) if self.kind == "text" else np.array(ids, np.int64)
+
+    def _remember(self, pairs: Iterable[tuple[Any, int]]) -> None:
+        for id, place in pairs:
+            self._position[id], self._id[place] = place, id
+        if len(self._position) > 2 * _KNOWN:
+            for id in list(self._position)[:_KNOWN]:
+                self._id.pop(self._position.pop(id), None)
+
+
+class RemoteAdjacency:
+    """Neighbours of nodes.
+
+    Args:
+        store: the store.
+    """
+
+    def __init__(self, store: "RedisStore") -> None:
+        self._store = store
+        self._arrived = 0
+        self.edges = 0
+
+    def __len__(self) -> int:
+        return self._arrived
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of degrees, versions and neighbours on the servers."""
+        return 8 * self._arrived + 8 * self.edges
+
+    @property
+    def arrays(self) -> tuple[IntArray, PositionArray]:
+        """The rows are not here."""
+        raise GraphError("the rows of this graph are on servers; sample it")
+
+    versions = changes = arrays
+
+    def keep_versions(self) -> None:
+        """Versions are kept on the servers."""
+
+    def touch(self, nodes: PositionArray) -> None:
+        """New features were written down."""
+
+    def release_pages(self) -> None:
+        """Nothing is here."""
+
+    def add_nodes(self, count: int) -> None:
+        """Count nodes that were added."""
+        self._arrived += count
+
+    def add_edges(self, later: PositionArray, earlier: PositionArray) -> None:
+        """Count edges that were added."""
+        self.edges += len(later)
+
+    def remove_edges(self, first: PositionArray, second: PositionArray) -> None:
+        """Count edges that were removed."""
+        self.edges -= len(first)
+
+    def remove_nodes(self, nodes: PositionArray) -> None:
+        """The store has counted the edges of removed nodes."""
+
+    def have_edge(self, first: PositionArray, second: PositionArray) -> BoolArray:
+        """Return for each pair of nodes whether they have an edge."""
+        return self._store.searched(first, second)[0]
+
+    def degrees(self, nodes: PositionArray | IntArray) -> PositionArray:
+        """Return the degrees of nodes."""
+        return self._store.heads(np.asarray(nodes, np.int32))
+
+    def neighbors(self, node: int) -> PositionArray:
+        """Return the neighbours of a node."""
+        return self._store.whole_rows(np.array([node], np.int32))[0]
+
+
+class RemoteTable(DenseTable):
+    """Dense features; what was fetched is remembered.
+
+    Args:
+        store: the store.
+        width: number of features.
+        cache: bytes to remember.
+    """
+
+    def __init__(self, store: "RedisStore", width: int, cache: int) -> None:
+        super().__init__(width)
+        self._store = store
+        self.cache = RowCache(width, cache // (4 * width))
+
+    def __len__(self) -> int:
+        return self._store.arrived
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the features on the servers."""
+        return len(self) * self.row_bound
+
+    def make_room(self, rows: Rows, replacing: bool = False) -> None:
+        """The servers have it, or not."""
+
+    def append(self, rows: Rows) -> None:
+        """They were written down."""
+
+    def replace(self, nodes: PositionArray, rows: Rows) -> None:
+        """They were written down."""
+        self.cache.forget(nodes)
+
+    def erase(self, nodes: PositionArray) -> None:
+        """They were erased on the servers."""
+        self.cache.forget(nodes)
+
+    def fetch(self, nodes: PositionArray) -> None:
+        """Bring rows here, those that are not."""
+        self._slots(nodes)
+
+    def take(self, nodes: PositionArray) -> Rows:
+        """Return a copy of rows."""
+        with self._store.reading():
+            slots = self._slots(nodes)
+            rows: FloatArray = self.cache.rows[slots]
+            return rows
+
+    def aggregate(self, nodes: PositionArray, block: Block) -> FloatArray:
+        """Return weighted sums of neighbours' rows."""
+        with self._store.reading():
+            slots = self._slots(nodes)
+            return dense_rows(
+                self.cache.rows, slots, block.indptr, block.indices, block.edge_weight, block.self_weight, block.rows
+            )
+
+    def release_pages(self) -> None:
+        """Nothing is mapped."""
+
+    def _slots(self, nodes: PositionArray) -> PositionArray:
+        return self.cache.slots(np.asarray(nodes, np.int32), self._store.features_on_servers)
+
+
+class RemoteSparseTable(SparseTable):
+    """Sparse features; what was fetched is remembered, up to some bytes.
+
+    Args:
+        store: the store.
+        width: number of features.
+        cache: bytes to remember.
+    """
+
+    def __init__(self, store: "RedisStore", width: int, cache: int) -> None:
+        super().__init__(width)
+        self._store, self._most = store, cache
+        self._held: dict[int, tuple[PositionArray, FloatArray]] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return self._store.arrived
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are remembered."""
+        return self._bytes
+
+    def make_room(self, rows: Rows, replacing: bool = False) -> None:
+        """The servers have it, or not."""
+
+    def append(self, rows: Rows) -> None:
+        """They were written down."""
+
+    def replace(self, nodes: PositionArray, rows: Rows) -> None:
+        """They were written down."""
+        self.erase(nodes)
+
+    def erase(self, nodes: PositionArray) -> None:
+        """They have changed on the servers."""
+        for node in nodes.tolist():
+            old = self._held.pop(node, None)
+            self._bytes -= 0 if old is None else 8 * len(old[0]) + 8
+
+    def fetch(self, nodes: PositionArray) -> None:
+        """Bring rows here, those that are not."""
+        missing = np.array([node for node in dict.fromkeys(nodes.tolist()) if node not in self._held], np.int32)
+        if len(missing) == 0:
+            return
+        if self._bytes > self._most:  # wanted rows go as well, and are fetched again
+            self._held.clear()
+            self._bytes = 0
+            missing = np.unique(nodes)
+        for node, row in zip(missing.tolist(), self._store.sparse_on_servers(missing), strict=True):
+            self._held[node] = row
+            self._bytes += 8 * len(row[0]) + 8
+
+    def bytes_of(self, nodes: PositionArray) -> int:
+        """Return the number of bytes of these rows."""
+        with self._store.reading():
+            self.fetch(nodes)
+            return sum(8 * len(self._held[node][0]) + 8 for node in nodes.tolist())
+
+    def take(self, nodes: PositionArray) -> Rows:
+        """Return a copy of rows."""
+        with self._store.reading():
+            self.fetch(nodes)
+            parts = [self._held[node] for node in nodes.tolist()]
+        none: tuple[PositionArray, FloatArray] = (np.empty(0, np.int32), np.empty(0, np.float32))
+        columns, values = (np.concatenate([part[i] for part in [none, *parts]]) for i in (0, 1))
+        starts = np.cumsum([0, *(len(part[0]) for part in parts)])
+        return csr_array((values, columns, starts), shape=(len(nodes), self.width))
+
+    def aggregate(self, nodes: PositionArray, block: Block) -> FloatArray:
+        """Return weighted sums of neighbours' rows, as dense rows."""
+        return table_of(self.take(nodes)).aggregate(np.arange(len(nodes), dtype=np.int32), block)
+
+    def chosen(self, nodes: PositionArray) -> SparseRows:
+        """Return selected rows for matrix products."""
+        local = table_of(self.take(nodes))
+        assert isinstance(local, SparseTable)
+        return local.chosen(np.arange(len(nodes), dtype=np.int32))
+
+    def release_pages(self) -> None:
+        """Nothing is mapped."""

@@ -1,0 +1,327 @@
+"""The servers of a graph: commands to many partitions in one round trip, wherever the partitions are."""
+
+import time
+from binascii import crc_hqx
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from redis.connection import Connection, SSLConnection
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterDownError,
+    ConnectionError,
+    MasterDownError,
+    MovedError,
+    NoPermissionError,
+    ReadOnlyError,
+    ResponseError,
+    TimeoutError,
+    TryAgainError,
+)
+
+import redis
+from ocgl.errors import ConfigError, StoreRefusedError, StoreUnreachableError
+from ocgl.graph.redis.address import Address
+
+SLOTS = 16384
+LIBRARY = "ocgl1"
+"""Name of the functions on the servers; it changes with the layout of a graph."""
+_PASSING = (
+    ConnectionError, TimeoutError, ClusterDownError, MasterDownError, TryAgainError, BusyLoadingError, ReadOnlyError,
+)  # fmt: skip
+"""Errors that end by themselves when a failover or a move is over."""
+_FINAL = (AuthenticationError, NoPermissionError)
+
+Node = tuple[str, int]
+
+
+class BehindError(Exception):
+    """A partition lacks changes that were applied to it."""
+
+
+@dataclass
+class Traffic:
+    """What has gone to and fro.
+
+    Attributes:
+        trips: round trips: everything that is sent at once, to however many servers, is one.
+        retries: round trips that had to be repeated, in part or whole.
+        commands: commands sent.
+        sent: bytes of arguments sent.
+        received: bytes of answers.
+    """
+
+    trips: int = 0
+    retries: int = 0
+    commands: int = 0
+    sent: int = 0
+    received: int = 0
+
+
+def tags_of(name: str, partitions: int) -> list[str]:
+    """Return the hash tag of each partition: spread evenly over the slots, and so over the masters of a cluster."""
+    found = []
+    for partition in range(partitions):
+        low, high = partition * SLOTS // partitions, (partition + 1) * SLOTS // partitions
+        number = 0
+        while not low <= slot_of(f"{name}:{partition}:{number}") < high:
+            number += 1
+        found.append(f"{name}:{partition}:{number}")
+    return found
+
+
+def slot_of(tag: str) -> int:
+    """Return the slot of a hash tag."""
+    return crc_hqx(tag.encode(), 0) % SLOTS
+
+
+class Servers:
+    """Connections to the servers of a graph: one to each master that is needed.
+
+    Args:
+        address: where the graph is.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.traffic = Traffic()
+        self._connections: dict[Node, Any] = {}
+        self._starts: list[int] = []
+        self._owners: list[tuple[int, Node]] = []
+        self.is_cluster = False
+        self._patiently(self._learn_topology)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections.values():
+            connection.disconnect()
+        self._connections.clear()
+
+    def call(self, calls: Sequence[tuple[int, tuple[Any, ...]]]) -> list[Any]:
+        """Send a command to the owner of each slot, all at once; return the answers.
+
+        Follows slots that move, and tries again while servers cannot be reached. Every command must be safe to repeat.
+        Raises `BehindError` for a partition that lacks changes, `StoreUnreachableError` when patience is over.
+        """
+        answers: list[Any] = [None] * len(calls)
+        waiting = list(range(len(calls)))
+        asking: dict[int, Node] = {}
+        until = time.monotonic() + self.address.patience
+        pause = 0.01
+        self.traffic.trips += 1
+        while True:
+            failed = self._round(calls, waiting, asking, answers)
+            if not failed:
+                return answers
+            self.traffic.retries += 1
+            waiting, passing = list(failed), None
+            asking = {i: _node_of(error) for i, error in failed.items() if type(error) is AskError}
+            for error in failed.values():
+                passing = self._judge(error) or passing
+            if passing is not None:
+                if time.monotonic() > until:
+                    text = f"{self.address.shown} could not be reached for {self.address.patience:g} seconds"
+                    raise StoreUnreachableError(f"{text}: {passing}") from passing
+                time.sleep(pause)
+                pause = min(2 * pause, 0.5)
+            if any(type(error) is not AskError for error in failed.values()):
+                self._refresh()
+
+    def _judge(self, error: Exception) -> Exception | None:
+        """Return an error that passes by waiting, None for one that is mended by asking elsewhere; raise others."""
+        if isinstance(error, AskError):  # MovedError is one
+            return None
+        if isinstance(error, _FINAL):
+            raise StoreRefusedError(f"{self.address.shown} refuses this user: {error}") from error
+        if isinstance(error, _PASSING):
+            return error
+        text = str(error)
+        if text.startswith("OCGLBEHIND"):
+            raise BehindError(text)
+        if "Function not found" in text:
+            self.load_functions()
+            return None
+        raise StoreRefusedError(f"{self.address.shown} refuses a command: {text}") from error
+
+    def _round(
+        self, calls: Sequence[tuple[int, tuple[Any, ...]]], waiting: Iterable[int], asking: dict[int, Node],
+        answers: list[Any],
+    ) -> dict[int, Exception]:  # fmt: skip
+        """Send the waiting commands and read their answers; return those that have failed."""
+        groups: dict[Node, list[int]] = defaultdict(list)
+        for i in waiting:
+            groups[asking.get(i) or self._owner(calls[i][0])].append(i)
+        failed: dict[int, Exception] = {}
+        sent: list[tuple[Any, list[int]]] = []
+        for node, group in groups.items():
+            try:
+                connection = self._connected(node)
+                commands = []
+                for i in group:
+                    commands += [("ASKING",), calls[i][1]] if i in asking else [calls[i][1]]
+                    self.traffic.sent += sum(len(part) for part in calls[i][1] if isinstance(part, bytes))
+                connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+                self.traffic.commands += len(commands)
+                sent.append((connection, group))
+            except _FINAL as error:
+                failed |= dict.fromkeys(group, error)
+            except (ConnectionError, TimeoutError, OSError) as error:
+                self._forget(node)
+                failed |= dict.fromkeys(group, _as_connection_error(error))
+        for connection, group in sent:
+            self._read(connection, group, asking, answers, failed)
+        return failed
+
+    def _read(
+        self, connection: Any, group: list[int], asking: dict[int, Node], answers: list[Any],
+        failed: dict[int, Exception],
+    ) -> None:  # fmt: skip
+        for number, i in enumerate(group):
+            try:
+                if i in asking:
+                    connection.read_response()
+                answers[i] = connection.read_response()
+                self.traffic.received += _size(answers[i])
+            except (ConnectionError, TimeoutError, OSError) as error:
+                if isinstance(error, (BusyLoadingError, *_FINAL)):
+                    failed[i] = error
+                    continue
+                self._forget((connection.host, connection.port))
+                failed |= dict.fromkeys(group[number:], _as_connection_error(error))
+                return
+            except ResponseError as error:
+                failed[i] = error
+
+    # Where the slots are
+
+    def _owner(self, slot: int) -> Node:
+        for last, node in self._owners:
+            if slot <= last:
+                return node
+        raise AssertionError(slot)
+
+    @property
+    def masters(self) -> list[Node]:
+        """The servers that hold slots."""
+        return list(dict.fromkeys(node for _, node in self._owners))
+
+    def _refresh(self) -> None:
+        """Learn again where the slots are; whoever answers will do."""
+        try:
+            self._learn_topology()
+        except (ConnectionError, TimeoutError, ResponseError, OSError, StoreUnreachableError):
+            return  # the next attempt asks again
+
+    def _learn_topology(self) -> None:
+        known = [*self.masters, *(node for node in self.address.nodes if node not in self.masters)]
+        last: Exception | None = None
+        for node in known:
+            try:
+                return self._learn_from(node)
+            except _FINAL as error:
+                raise StoreRefusedError(f"{self.address.shown} refuses this user: {error}") from error
+            except (ConnectionError, TimeoutError, ResponseError, OSError) as error:
+                self._forget(node)
+                last = error
+        raise StoreUnreachableError(f"no server of {self.address.shown} answers: {last}") from last
+
+    def _learn_from(self, node: Node) -> None:
+        info = self.ask(node, "INFO", "cluster")
+        self.is_cluster = b"cluster_enabled:1" in info
+        if not self.is_cluster:
+            self._owners = [(SLOTS - 1, node)]
+            return
+        owners = []
+        for first, last, master, *_ in sorted(self.ask(node, "CLUSTER", "SLOTS")):
+            host = master[0].decode() if master[0] else node[0]
+            owners.append((int(first), int(last), (host, int(master[1]))))
+        covered = 0
+        for first, last, _ in owners:
+            if first != covered:
+                break
+            covered = last + 1
+        if covered != SLOTS:
+            raise ResponseError("the cluster does not serve all slots")
+        self._owners = [(last, owner) for _, last, owner in owners]
+
+    def ask(self, node: Node, *command: Any) -> Any:
+        """Send one command to one server."""
+        connection = self._connected(node)
+        connection.send_command(*command)
+        return connection.read_response()
+
+    def load_functions(self) -> None:
+        """Bring our functions to all masters."""
+        code = files("ocgl.graph.redis").joinpath("functions.lua").read_text().replace("NAME", LIBRARY)
+        for node in self.masters:
+            try:
+                self.ask(node, "FUNCTION", "LOAD", "REPLACE", code)
+            except (ConnectionError, TimeoutError, OSError):
+                self._forget(node)
+            except ResponseError as error:
+                if not isinstance(error, ReadOnlyError | MovedError):
+                    raise StoreRefusedError(
+                        f"{self.address.shown} cannot load functions; Redis 7 or Valkey is needed: {error}"
+                    ) from error
+
+    def _patiently(self, act: Any) -> None:
+        until = time.monotonic() + self.address.patience
+        while True:
+            try:
+                act()
+                return
+            except StoreUnreachableError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+
+    def _connected(self, node: Node) -> Any:
+        found = self._connections.get(node)
+        if found is None:
+            found = self._connections[node] = self._connection(node)
+        return found
+
+    def _connection(self, node: Node) -> Any:
+        a = self.address
+        options: dict[str, Any] = {
+            "host": node[0], "port": node[1], "username": a.username, "password": a.password,
+            "socket_timeout": a.timeout, "socket_connect_timeout": a.timeout, "protocol": 2,
+        }  # fmt: skip
+        try:
+            if not a.tls:
+                made: Any = Connection(**options)  # type: ignore[no-untyped-call]
+            else:
+                made = SSLConnection(
+                    ssl_ca_certs=a.ca, ssl_certfile=a.cert, ssl_keyfile=a.key, ssl_check_hostname=a.check_hostname,
+                    **options,
+                )  # fmt: skip
+            made.connect()
+        except redis.exceptions.RedisError as error:
+            if "certificate" in str(error).lower():
+                raise ConfigError(f"{a.shown}: {error}") from error
+            raise
+        return made
+
+    def _forget(self, node: Node) -> None:
+        found = self._connections.pop(node, None)
+        if found is not None:
+            found.disconnect()
+
+
+def _node_of(error: AskError) -> Node:
+    return str(error.host), int(error.port)
+
+
+def _as_connection_error(error: Exception) -> Exception:
+    return error if isinstance(error, ConnectionError | TimeoutError) else ConnectionError(str(error))
+
+
+def _size(answer: Any) -> int:
+    if isinstance(answer, bytes):
+        return len(answer)
+    return sum(map(_size, answer)) if isinstance(answer, list) else 0
