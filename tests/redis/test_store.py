@@ -10,7 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from ocgl.errors import ConfigError, GraphError, StoreRefusedError, StoreUnreachableError, UnknownNodeError
+from ocgl.errors import (
+    ConfigError,
+    GraphError,
+    StoreBehindError,
+    StoreRefusedError,
+    StoreUnreachableError,
+    UnknownNodeError,
+)
 from ocgl.experiments import evaluate
 from ocgl.graph import GraphStore, NeighborSampling
 from ocgl.graph.redis import RedisStore
@@ -156,6 +163,7 @@ def test_samples_as_of_a_moment(cluster: Cluster) -> None:
         if reader is None:
             reader = RedisStore.attach(where)
     assert reader is not None
+    assert writer.publish() == 30
     for store in (writer, reader):
         for sequence, samples in old.items():
             ids = np.arange(50 * sequence - 50, 50 * sequence - 45)
@@ -172,6 +180,21 @@ def test_samples_as_of_a_moment(cluster: Cluster) -> None:
             store.sample([700], PLAIN, 0, as_of=20)
     with pytest.raises(StoreUnreachableError, match="only be read"):
         reader.add([10**6], np.zeros((1, 50)))
+
+
+def test_a_reader_is_refused_what_may_lack(cluster: Cluster) -> None:
+    where = cluster.address(f"g{next(NUMBERS)}")
+    writer = RedisStore(where)
+    grown([writer], steps=3)
+    writer.publish()
+    reader = RedisStore.attach(where)
+    assert reader.sample([3], PLAIN, 0, as_of=3).seeds == 1
+    writer.add([1000], np.zeros((1, 8)))  # touches few partitions: the others keep their marks
+    with pytest.raises(StoreBehindError, match="not published"):
+        reader.sample(np.arange(100), PLAIN, 0, as_of=4)
+    assert writer.publish() == 4 and reader.sample(np.arange(100), PLAIN, 0, as_of=4).seeds == 100
+    with pytest.raises(StoreBehindError):
+        reader.sample([3], PLAIN, 0, as_of=5)
 
 
 def test_the_cache_forgets_what_has_changed(cluster: Cluster) -> None:

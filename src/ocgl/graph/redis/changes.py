@@ -12,6 +12,7 @@ from ocgl.types import AnyArray, IntArray, PositionArray, Rows
 
 PAGE = 64
 """Nodes of a page."""
+EMPTY_ROW = bytes(8)
 BUCKETS = 4096
 """Buckets of ids in each partition."""
 META = np.dtype([("id", "<i8"), ("time", "<f8")])
@@ -43,12 +44,16 @@ def row_bytes(degree: int, version: int, entries: bytes) -> bytes:
     return struct.pack("<ii", degree, version) + entries
 
 
-def packed(operations: list[list[Any]]) -> bytes:
-    """Return operations as msgpack with texts only: what the Lua of Redis reads."""
+def packed(operations: list[list[Any]]) -> tuple[list[str], bytes]:
+    """Return the keys of operations, and the operations as msgpack with texts only: what the Lua of Redis reads.
+
+    In place of its key, an operation has the number of the key, from 2: the first one is the mark.
+    """
+    keys: dict[str, int] = {}
     parts = [b"\xdd", len(operations).to_bytes(4, "big")]
-    for operation in operations:
-        parts.append(bytes([0x90 | len(operation)]))
-        for part in operation:
+    for kind, key, *rest in operations:
+        parts.append(bytes([0x90 | 2 + len(rest)]))
+        for part in (kind, keys.setdefault(key, 2 + len(keys)), *rest):
             text = part if isinstance(part, bytes) else str(part).encode()
             size = len(text)
             if size < 32:
@@ -58,7 +63,11 @@ def packed(operations: list[list[Any]]) -> bytes:
             else:
                 parts += (b"\xdb", size.to_bytes(4, "big"))
             parts.append(text)
-    return b"".join(parts)
+    return list(keys), b"".join(parts)
+
+
+NOTHING = packed([])[1]
+"""No operations."""
 
 
 class Writer:
@@ -108,13 +117,23 @@ class Writer:
         for i, id in enumerate(ids.tolist()):
             name = id_bytes(id)
             partition, bucket = place_of(name, self._partitions)
-            self.operations[partition].append(["HSET", f"k{bucket}", name, str(first + i)])
+            self.operations[partition].append(["HSET", f"k{bucket}", name, first + i])
             if kind == "text":
                 page, place = divmod(first + i, PAGE)
-                self.do(first + i, "HSET", f"n{page}", str(place), name)
+                self.do(first + i, "HSET", f"n{page}", place, name)
 
-    def edges(self, later: PositionArray, earlier: PositionArray) -> None:
-        """Add edges of nodes that arrive: their ends are the last entries of the rows that they go to."""
+    def edges(self, first: int, count: int, later: PositionArray, earlier: PositionArray) -> None:
+        """Begin the rows of nodes that arrive, and add their edges: at the end of the rows that they go to.
+
+        Args:
+            first: position of the first of them.
+            count: number of nodes.
+            later: end of each edge that has arrived later.
+            earlier: the other end.
+        """
+        bare = np.setdiff1d(np.arange(first, first + count), np.concatenate([later, earlier]))
+        for node in bare.tolist():
+            self.do(node, "SET", f"r{node}", EMPTY_ROW)
         if len(later) == 0:
             return
         rows, entries = np.concatenate([later, earlier]), np.concatenate([earlier, later])
@@ -122,7 +141,11 @@ class Writer:
         rows, content = rows[order], entries[order].astype("<i4").tobytes()
         begins = np.concatenate([[0], np.nonzero(np.diff(rows))[0] + 1, [len(rows)]]).tolist()
         for row, begin, end in zip(rows[begins[:-1]].tolist(), begins, begins[1:], strict=False):
-            self.do(row, "+", str(row), content[4 * begin : 4 * end])
+            part = content[4 * begin : 4 * end]
+            if row < first:
+                self.do(row, "+", f"r{row}", part)
+            else:
+                self.do(row, "SET", f"r{row}", row_bytes(end - begin, end - begin, part))
 
     def forget(self, nodes: PositionArray, ids: AnyArray, width: int, sparse: bool, kind: Kind) -> None:
         """Erase features, rows and ids of nodes."""
@@ -130,14 +153,14 @@ class Writer:
             name = id_bytes(id)
             partition, bucket = place_of(name, self._partitions)
             self.operations[partition].append(["HDEL", f"k{bucket}", name])
-            self.do(node, "DEL", f"r{node}")
+            self.do(node, "SET", f"r{node}", EMPTY_ROW)
             gone = np.zeros(1, META)
             gone["id"] = -1
             self.pages("m", node, gone)
             if sparse:
-                self.do(node, "DEL", f"x{node}")
+                self.do(node, "SET", f"x{node}", b"")
             else:
                 self.pages("f", node, np.zeros((1, width), "<f4"))
             if kind == "text":
                 page, place = divmod(node, PAGE)
-                self.do(node, "HDEL", f"n{page}", str(place))
+                self.do(node, "HSET", f"n{page}", place, b"")

@@ -29,7 +29,14 @@ local function positions_of(blob)
   return found
 end
 
+-- Every node has its row and its place in pages. Where one lacks, its slot is moving to another server, or the
+-- partition has lost changes: the mark says which.
+local function lacking(keys)
+  return redis.error_reply('OCGLLACKING ' .. string.match(mark_of(keys), '^%d+'))
+end
+
 -- Apply a change, once: one that was applied is passed by, and one that does not follow is refused.
+-- All keys are declared: while their slot moves, Redis refuses a call that touches keys on both sides.
 -- ARGV: its sequence number; that of the change before it in this partition; 1 if it is more than growth; operations.
 local function apply(keys, args)
   local mark = mark_of(keys)
@@ -41,27 +48,20 @@ local function apply(keys, args)
   if tonumber(have) ~= before then
     return redis.error_reply('OCGLBEHIND ' .. have)
   end
-  local tag = tag_of(keys)
   for _, op in ipairs(cmsgpack.unpack(args[4])) do
-    if op[1] == '+' then
-      local key = tag .. 'r' .. op[2]
-      local head = redis.call('GETRANGE', key, 0, 7)
+    local key = keys[tonumber(op[2])]
+    if op[1] == '+' then  -- entries at the end of a row
+      local degree, version = struct.unpack('<i4i4', redis.call('GETRANGE', key, 0, 7))
       local added = #op[3] / 4
-      if #head == 0 then
-        redis.call('SET', key, struct.pack('<i4i4', added, added) .. op[3])
-      else
-        local degree, version = struct.unpack('<i4i4', head)
-        redis.call('SETRANGE', key, 8 + 4 * degree, op[3])
-        redis.call('SETRANGE', key, 0, struct.pack('<i4i4', degree + added, version + added))
-      end
+      redis.call('SETRANGE', key, 8 + 4 * degree, op[3])
+      redis.call('SETRANGE', key, 0, struct.pack('<i4i4', degree + added, version + added))
     elseif op[1] == 'P' then  -- part of a page, which gets its whole size at once
-      local key = tag .. op[2]
       if redis.call('EXISTS', key) == 0 then
         redis.call('SETRANGE', key, op[5] - 1, '\0')
       end
       redis.call('SETRANGE', key, op[3], op[4])
     else
-      redis.call(op[1], tag .. op[2], unpack(op, 3))
+      redis.call(op[1], key, unpack(op, 3))
     end
   end
   mark = args[1] .. ' ' .. (args[3] == '1' and args[1] or changed)
@@ -75,11 +75,10 @@ local function rows(keys, args)
   local heads, entries = {}, {}
   for i, node in ipairs(positions_of(args[1])) do
     local row = redis.call('GETRANGE', tag .. 'r' .. node, 0, last)
-    if #row == 0 then
-      heads[i], entries[i] = '\0\0\0\0\0\0\0\0', ''
-    else
-      heads[i], entries[i] = string.sub(row, 1, 8), string.sub(row, 9)
+    if #row < 8 then
+      return lacking(keys)
     end
+    heads[i], entries[i] = string.sub(row, 1, 8), string.sub(row, 9)
   end
   return {mark_of(keys), table.concat(heads), table.concat(entries)}
 end
@@ -93,19 +92,25 @@ local function entries(keys, args)
     local key = tag .. 'r' .. node
     for j = at + 1, at + counts[i] do
       found[j] = redis.call('GETRANGE', key, 8 + 4 * picks[j], 11 + 4 * picks[j])
+      if #found[j] < 4 then
+        return lacking(keys)
+      end
     end
     at = at + counts[i]
   end
   return {mark_of(keys), table.concat(found)}
 end
 
--- Parts of pages, one for each node. ARGV: positions; letter of the pages; bytes of a node.
+-- Parts of pages, one for each node. ARGV: positions; letter of the pages; bytes of a node; 1 if a page may lack.
 local function pages(keys, args)
   local tag, size = tag_of(keys) .. args[2], tonumber(args[3])
   local found = {}
   for i, node in ipairs(positions_of(args[1])) do
     local place = node % PAGE
     found[i] = redis.call('GETRANGE', tag .. (node - place) / PAGE, place * size, place * size + size - 1)
+    if #found[i] < size and args[4] ~= '1' then
+      return lacking(keys)
+    end
   end
   return {mark_of(keys), table.concat(found)}
 end
@@ -115,7 +120,10 @@ local function values(keys, args)
   local tag = tag_of(keys) .. args[2]
   local sizes, found = {}, {}
   for i, node in ipairs(positions_of(args[1])) do
-    found[i] = redis.call('GET', tag .. node) or ''
+    found[i] = redis.call('GET', tag .. node)
+    if not found[i] then
+      return lacking(keys)
+    end
     sizes[i] = struct.pack('<i4', #found[i])
   end
   return {mark_of(keys), table.concat(sizes), table.concat(found)}
@@ -127,17 +135,19 @@ local function names(keys, args)
   local found = {mark_of(keys)}
   for i, node in ipairs(positions_of(args[1])) do
     local place = node % PAGE
-    found[i + 1] = redis.call('HGET', tag .. (node - place) / PAGE, place) or ''
+    found[i + 1] = redis.call('HGET', tag .. (node - place) / PAGE, place)
+    if not found[i + 1] then
+      return lacking(keys)
+    end
   end
   return found
 end
 
--- Positions of ids; -1 for none. ARGV: buckets; the ids, one after the other.
+-- Positions of ids; -1 for none. A bucket may lack, so all are declared. ARGV: the ids, one for each bucket.
 local function find(keys, args)
-  local tag = tag_of(keys) .. 'k'
   local found = {}
-  for i, bucket in ipairs(positions_of(args[1])) do
-    found[i] = struct.pack('<i4', tonumber(redis.call('HGET', tag .. bucket, args[i + 1]) or '-1'))
+  for i, id in ipairs(args) do
+    found[i] = struct.pack('<i4', tonumber(redis.call('HGET', keys[i + 1], id) or '-1'))
   end
   return {mark_of(keys), table.concat(found)}
 end
@@ -150,7 +160,10 @@ local function have(keys, args)
   for i, node in ipairs(positions_of(args[1])) do
     local key = tag .. 'r' .. node
     local head = redis.call('GETRANGE', key, 0, 3)
-    local degree = #head == 0 and 0 or struct.unpack('<i4', head)
+    if #head < 4 then
+      return lacking(keys)
+    end
+    local degree = struct.unpack('<i4', head)
     local function entry(place)
       return (struct.unpack('<i4', redis.call('GETRANGE', key, 8 + 4 * place, 11 + 4 * place)))
     end
@@ -174,7 +187,10 @@ local function degrees_at(keys, args)
   for i, node in ipairs(positions_of(args[1])) do
     local key = tag .. 'r' .. node
     local head = redis.call('GETRANGE', key, 0, 3)
-    local low, high = 0, #head == 0 and 0 or (struct.unpack('<i4', head))
+    if #head < 4 then
+      return lacking(keys)
+    end
+    local low, high = 0, (struct.unpack('<i4', head))
     while low < high do
       local middle = math.floor((low + high) / 2)
       local entry = struct.unpack('<i4', redis.call('GETRANGE', key, 8 + 4 * middle, 11 + 4 * middle))

@@ -54,6 +54,7 @@ class Traffic:
         commands: commands sent.
         sent: bytes of arguments sent.
         received: bytes of answers.
+        redone: changes that a partition had lost and got again.
     """
 
     trips: int = 0
@@ -61,6 +62,7 @@ class Traffic:
     commands: int = 0
     sent: int = 0
     received: int = 0
+    redone: int = 0
 
 
 def tags_of(name: str, partitions: int) -> list[str]:
@@ -102,11 +104,15 @@ class Servers:
             connection.disconnect()
         self._connections.clear()
 
-    def call(self, calls: Sequence[tuple[int, tuple[Any, ...]]]) -> list[Any]:
+    def call(self, calls: Sequence[tuple[int, tuple[Any, ...]]], needed: Sequence[int] = ()) -> list[Any]:
         """Send a command to the owner of each slot, all at once; return the answers.
 
         Follows slots that move, and tries again while servers cannot be reached. Every command must be safe to repeat.
         Raises `BehindError` for a partition that lacks changes, `StoreUnreachableError` when patience is over.
+
+        Args:
+            calls: slots and commands.
+            needed: for reading calls, the change that the partition of each must have.
         """
         answers: list[Any] = [None] * len(calls)
         waiting = list(range(len(calls)))
@@ -121,8 +127,8 @@ class Servers:
             self.traffic.retries += 1
             waiting, passing = list(failed), None
             asking = {i: _node_of(error) for i, error in failed.items() if type(error) is AskError}
-            for error in failed.values():
-                passing = self._judge(error) or passing
+            for i, error in failed.items():
+                passing = self._judge(error, needed[i] if needed else 0) or passing
             if passing is not None:
                 if time.monotonic() > until:
                     text = f"{self.address.shown} could not be reached for {self.address.patience:g} seconds"
@@ -132,7 +138,7 @@ class Servers:
             if any(type(error) is not AskError for error in failed.values()):
                 self._refresh()
 
-    def _judge(self, error: Exception) -> Exception | None:
+    def _judge(self, error: Exception, needed: int) -> Exception | None:
         """Return an error that passes by waiting, None for one that is mended by asking elsewhere; raise others."""
         if isinstance(error, AskError):  # MovedError is one
             return None
@@ -141,7 +147,9 @@ class Servers:
         if isinstance(error, _PASSING):
             return error
         text = str(error)
-        if text.startswith("OCGLBEHIND"):
+        if text.startswith("OCGLLACKING") and int(text.split()[1]) >= needed:
+            return TryAgainError("a part of the graph is moving between servers, or its keys were deleted")
+        if text.startswith(("OCGLLACKING", "OCGLBEHIND")):
             raise BehindError(text)
         if "Function not found" in text:
             self.load_functions()

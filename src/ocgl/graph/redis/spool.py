@@ -18,12 +18,14 @@ class Change:
         sequence: number of the change.
         before: number of the change before it in the same partition.
         more: whether it is more than growth.
+        keys: the keys that it touches.
         operations: what to do, packed.
     """
 
     sequence: int
     before: int
     more: bool
+    keys: list[str]
     operations: bytes
 
 
@@ -46,9 +48,10 @@ class Spool:
 
     def append(self, partition: int, change: Change) -> None:
         """Add a change."""
+        content = "\n".join(change.keys).encode() + b"\n\n" + change.operations
         self._file.seek(self._end)
-        self._file.write(change.operations)
-        size = len(change.operations)
+        self._file.write(content)
+        size = len(content)
         entry = [change.sequence, change.before, int(change.more), self._end, size]
         self._index[partition].extend(np.array([entry], np.int64))
         self._end += size
@@ -58,8 +61,8 @@ class Spool:
         self._file.flush()
         index = self._index[partition].rows
         for entry in index[np.searchsorted(index[:, 0], sequence, side="right") :].tolist():
-            operations = os.pread(self._file.fileno(), entry[4], entry[3])
-            yield Change(entry[0], entry[1], bool(entry[2]), operations)
+            keys, _, operations = os.pread(self._file.fileno(), entry[4], entry[3]).partition(b"\n\n")
+            yield Change(entry[0], entry[1], bool(entry[2]), keys.decode().split(), operations)
 
     def close(self) -> None:
         """Delete the file."""

@@ -29,6 +29,7 @@ from ocgl.graph.redis.address import Address, address_of
 from ocgl.graph.redis.changes import (
     BUCKETS,
     META,
+    NOTHING,
     PAGE,
     TOTALS,
     Writer,
@@ -84,6 +85,7 @@ class RedisStore(GraphStore):
         self._times = cast(Any, _Nothing())
         self._lock = threading.RLock()
         self._sequence = 0
+        self._needed = 0  # change that every partition must have, for a reader that samples as of it
         self._failed: str | None = None
         self._set_partitions(self.address.partitions)
         self._spool = None
@@ -155,6 +157,7 @@ class RedisStore(GraphStore):
         """Close the store; it can be attached and changed again."""
         with self._lock:
             if self._failed is None:
+                self.publish()
                 totals = {
                     "sequence": self._sequence, "last": self._last, "changed": self._changed, "arrived": self.arrived,
                     "edges": self.edges, "removed": self.removed,
@@ -227,7 +230,7 @@ class RedisStore(GraphStore):
         assert self._spool is not None
         touched_partitions = sorted(writer.operations)
         for p in touched_partitions:
-            self._spool.append(p, Change(sequence, self._last[p], what != "add", packed(writer.operations[p])))
+            self._spool.append(p, Change(sequence, self._last[p], what != "add", *packed(writer.operations[p])))
         before = self._sequence, list(self._last)
         self._sequence = sequence
         for p in touched_partitions:
@@ -249,6 +252,22 @@ class RedisStore(GraphStore):
         totals["removed"] = self.removed + (len(arrays["positions"]) if what == "remove" else 0)
         return totals
 
+    def publish(self) -> int:
+        """Mark all partitions with the last change, so that readers can sample as of it; return its number.
+
+        A partition that a change does not touch keeps its mark, and a reader cannot know whether it lacks something.
+        """
+        with self._lock:
+            assert self._spool is not None
+            behind = [p for p in range(self._partitions) if self._last[p] < self._sequence]
+            changes = [(p, Change(self._sequence, self._last[p], False, [], NOTHING)) for p in behind]
+            for p, change in changes:
+                self._spool.append(p, change)
+                self._last[p] = self._sequence
+            if changes:
+                self._apply(changes)
+            return self._sequence
+
     def _apply(self, changes: list[tuple[int, Change]]) -> None:
         for _ in range(_ATTEMPTS):
             try:
@@ -269,6 +288,7 @@ class RedisStore(GraphStore):
             raise StoreBehindError(
                 f"partition {partition} of {self.address.shown} has gone back to change {have}, which is too far"
             )
+        self.servers.traffic.redone += len(missing)
         for begin in range(0, len(missing), 64):
             try:
                 self._apply_once([(partition, change) for change in missing[begin : begin + 64]])
@@ -279,7 +299,9 @@ class RedisStore(GraphStore):
         calls = []
         for p, change in changes:
             numbers = str(change.sequence), str(change.before), str(int(change.more))
-            command = ("FCALL", f"{LIBRARY}_apply", 1, self._marks[p], *numbers, change.operations)
+            tag = self._marks[p][:-1]
+            keys = (self._marks[p], *(tag + key for key in change.keys))
+            command = ("FCALL", f"{LIBRARY}_apply", len(keys), *keys, *numbers, change.operations)
             calls.append((self._slots[p], command))
         self.servers.call(calls)
 
@@ -291,7 +313,7 @@ class RedisStore(GraphStore):
             self._ask_meta("HSET", "width", str(rows.shape[1]), "sparse", str(int(sparse)), "kind", kind)
         writer.ids(first, arrays["ids"], arrays["times"], kind)
         writer.features(np.arange(first, first + rows.shape[0]), rows)
-        writer.edges(arrays["later"], arrays["earlier"])
+        writer.edges(first, rows.shape[0], arrays["later"], arrays["earlier"])
 
     def _write_add_edges(self, writer: Writer, arrays: dict[str, AnyArray], rows: Rows | None) -> None:
         self._rewrite(writer, arrays["later"], arrays["earlier"], np.union1d)
@@ -362,29 +384,39 @@ class RedisStore(GraphStore):
         if self._failed == "it is closed":
             raise StoreUnreachableError(f"{self.address.shown}: the store is closed")
         commands = [
-            (self._slots[p], ("FCALL_RO", f"{LIBRARY}_{what}", 1, self._marks[p], *arguments))
+            (self._slots[p], ("FCALL_RO", f"{LIBRARY}_{what}", *_with_keys(self._marks[p], arguments)))
             for p, (what, *arguments) in calls
         ]
         for _ in range(_ATTEMPTS):
-            answers = self.servers.call(commands)
-            behind = set()
-            for (p, _call), answer in zip(calls, answers, strict=True):
-                sequence, changed = map(int, answer[0].split())
-                if sequence < self._last[p]:
-                    behind.add(p)
-                elif changed != self._changed[p]:
-                    self._notice_change(p, sequence, changed)
-            if not behind:
-                return answers
+            needed = [max(self._last[p], self._needed) for p, _ in calls]
+            try:
+                answers = self.servers.call(commands, needed)
+            except BehindError:
+                behind = {p for p, _ in calls}
+            else:
+                behind = self._behind(calls, answers, needed)
+                if not behind:
+                    return answers
             if self._spool is None:
                 raise StoreBehindError(
-                    f"partition {min(behind)} of {self.address.shown} lacks changes: its writer must bring them again"
+                    f"partition {min(behind)} of {self.address.shown} lacks changes, or they were not published"
                 )
             for p in sorted(behind):
                 self._redo(p)
         raise StoreBehindError(f"{self.address.shown} loses changes again and again")
 
-    def _notice_change(self, partition: int, sequence: int, changed: int) -> None:
+    def _behind(self, calls: list[Call], answers: list[Any], needed: list[int]) -> set[int]:
+        """Return the partitions whose marks say that they lack changes."""
+        behind = set()
+        for (p, _call), answer, least in zip(calls, answers, needed, strict=True):
+            sequence, changed = map(int, answer[0].split())
+            if sequence < least:
+                behind.add(p)
+            elif changed != self._changed[p]:
+                self._notice_change(p, changed)
+        return behind
+
+    def _notice_change(self, partition: int, changed: int) -> None:
         """Another process has changed more than the end of rows: what is remembered may be old."""
         self._changed[partition] = changed
         if isinstance(self._table, RemoteTable):
@@ -460,7 +492,7 @@ class RedisStore(GraphStore):
             groups[partition].append((i, bucket, name))
         found = [-1] * len(ids)
         calls = [
-            (p, ("find", np.array([bucket for _, bucket, _ in group], "<i4").tobytes(), *(name for *_, name in group)))
+            (p, ("find", [f"k{bucket}" for _, bucket, _ in group], *(name for *_, name in group)))
             for p, group in groups.items()
         ]
         with self._lock:
@@ -506,7 +538,7 @@ class RedisStore(GraphStore):
         """Return the numbers of nodes and edges after a change."""
         if sequence <= 0:
             return cast(AnyArray, np.zeros(1, TOTALS)[0])
-        ((_, (_, content)),) = self._gather("pages", np.array([sequence], np.int32), "s", str(TOTALS.itemsize))
+        ((_, (_, content)),) = self._gather("pages", np.array([sequence], np.int32), "s", str(TOTALS.itemsize), "1")
         if len(content) < TOTALS.itemsize or not any(content):
             raise StoreBehindError(f"{self.address.shown} has not got to change {sequence}")
         totals: AnyArray = np.frombuffer(content, TOTALS)[0]
@@ -528,26 +560,35 @@ class RedisStore(GraphStore):
                 nodes with their edges has arrived.
         """
         with self._lock:
-            then = None if as_of is None else int(self._totals_at(as_of)["arrived"])
-            seeds = self.positions(ids)
-            if len(seeds) == 0:
-                raise EmptyBatchError("no node to sample; ids is empty")
-            if len(np.unique(seeds)) != len(seeds):
-                raise DuplicateNodeError("a node id occurs twice; sample each node once")
-            if then is not None and seeds.max() >= then:
-                raise UnknownNodeError(f"a node had not arrived at change {as_of}")
-            nodes, sizes, indptr, indices = self._sampled(seeds, sampling, key, then)
-            table = cast(RemoteTable | RemoteSparseTable, self.features)
-            degrees = None
-            if sampling.degrees == "store" and sampling.norm == "sym":
-                degrees = self._fetched_with_degrees(table, nodes, then)
-            else:
-                table.fetch(nodes)
-            if then is not None and any(self._changed):
-                raise GraphError("samples as of a moment need a graph without later edges, new features and removals")
-            weights = weigh(sampling, np.array(sizes), indptr, indices, degrees)
-            cost = touched(table, nodes, indptr)
-            return Neighborhood(tuple(sizes), indptr, indices, *weights, nodes, table, cost, sampling.norm, self.ids_at)
+            if as_of is None or self._spool is not None:
+                return self._sample(ids, sampling, key, as_of)
+            self._needed = as_of
+            try:
+                return self._sample(ids, sampling, key, as_of)
+            finally:
+                self._needed = 0
+
+    def _sample(self, ids: ArrayLike, sampling: NeighborSampling, key: int, as_of: int | None) -> Neighborhood:
+        then = None if as_of is None else int(self._totals_at(as_of)["arrived"])
+        seeds = self.positions(ids)
+        if len(seeds) == 0:
+            raise EmptyBatchError("no node to sample; ids is empty")
+        if len(np.unique(seeds)) != len(seeds):
+            raise DuplicateNodeError("a node id occurs twice; sample each node once")
+        if then is not None and seeds.max() >= then:
+            raise UnknownNodeError(f"a node had not arrived at change {as_of}")
+        nodes, sizes, indptr, indices = self._sampled(seeds, sampling, key, then)
+        table = cast(RemoteTable | RemoteSparseTable, self.features)
+        degrees = None
+        if sampling.degrees == "store" and sampling.norm == "sym":
+            degrees = self._fetched_with_degrees(table, nodes, then)
+        else:
+            table.fetch(nodes)
+        if then is not None and any(self._changed):
+            raise GraphError("samples as of a moment need a graph without later edges, new features and removals")
+        weights = weigh(sampling, np.array(sizes), indptr, indices, degrees)
+        cost = touched(table, nodes, indptr)
+        return Neighborhood(tuple(sizes), indptr, indices, *weights, nodes, table, cost, sampling.norm, self.ids_at)
 
     def _fetched_with_degrees(
         self, table: RemoteTable | RemoteSparseTable, nodes: PositionArray, then: int | None
@@ -670,6 +711,14 @@ class _Nothing:
 
     def extend(self, times: Any) -> None:
         """They were written down."""
+
+
+def _with_keys(mark: str, arguments: list[Any]) -> tuple[Any, ...]:
+    """Return number of keys, keys and arguments of a function; keys beside the mark are given as a list."""
+    if arguments and isinstance(arguments[0], list):
+        keys = [mark[:-1] + key for key in arguments[0]]
+        return 1 + len(keys), mark, *keys, *arguments[1:]
+    return 1, mark, *arguments
 
 
 def _bytes(numbers: AnyArray) -> bytes:
