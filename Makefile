@@ -12,7 +12,7 @@ export OCGL_DATA := $(abspath ../shared/datasets)
 endif
 endif
 
-.PHONY: setup run test quick lint fuzz soak dist bench reproduce figures serve clean
+.PHONY: setup run test long quick lint fuzz soak dist bench reproduce figures serve cluster clean
 
 setup: $(VENV)/.ready
 
@@ -34,11 +34,15 @@ lint: setup
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
+
+# Tests that repeat what shorter ones do in other ways, or at more moments (about 4 minutes).
+long: setup
+	$(BIN)/pytest -n 2 --dist worksteal -m long
 
 # Lint, types and the fast tests, in under a minute.
 quick: lint
-	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not long"
 
 # 50,000 damaged files, each read by a command in its own process, then long fuzzing of every reader (about 2 hours).
 fuzz: setup
@@ -71,6 +75,10 @@ serve: setup
 	$(BIN)/ocgl serve runs/live --strategy ridge --features 64 --shadow linear,slda --port 8000 & \
 	trap 'kill %1 2> /dev/null' EXIT INT TERM; $(BIN)/ocgl play digits http://127.0.0.1:8000 --rate 60 --no-score && \
 	echo "the stream is over; the service runs on at http://127.0.0.1:8000 until Ctrl-C" && wait
+
+# A graph on a cluster of Redis servers on this machine (Debian's package redis-server); a master is killed on the way.
+cluster: setup
+	$(BIN)/python -m tests.redis.show
 
 # The picture of the setting in the README.
 figures: setup

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from perf.pages import markdown_table, render
-from tests.faults.test_damage import COUNT
+from tests.faults.test_damage import COUNT, PARTS
 
 PAGE, RECORD = Path("docs/reliability.md"), Path("docs/reliability.json")
 TEMPLATE = Path(__file__).parent / "templates" / "reliability.md"
@@ -17,7 +17,9 @@ def main() -> None:
         name: markdown_table((head, "damages"), [(key, f"{count:,}") for key, count in record[name].items()])
         for name, head in (("kinds", "kind of file"), ("damages", "damage"), ("commands", "command"))
     }
-    PAGE.write_text(render(TEMPLATE, record=record, tested=f"{COUNT:,}", **tables))
+    PAGE.write_text(
+        render(TEMPLATE, record=record, tested=f"{COUNT // PARTS:,}", more=f"{COUNT - COUNT // PARTS:,}", **tables)
+    )
 
 
 if __name__ == "__main__":

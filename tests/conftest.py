@@ -25,9 +25,28 @@ SLOW = {
 """Test files that `make quick` leaves out: they start processes, stream whole graphs, or read the real data."""
 
 
+LONG = {
+    "test_a_damaged_file_is_named_or_does_no_harm[1]", "test_a_damaged_file_is_named_or_does_no_harm[2]",
+    "test_a_damaged_file_is_named_or_does_no_harm[3]", "test_kill_9_at_random_moments_ends_bit_equal[10]",
+    "test_a_full_disk_during_a_bench_loses_nothing", "test_killed_parents_and_workers_lose_nothing",
+    "test_a_call_that_cannot_write_says_so_and_the_next_one_continues[report]",
+    "test_a_killed_run_goes_on_bit_equal[ewc]", "test_the_checks_pass[ewc]",
+    "test_an_edited_network_is_no_longer_the_run_that_was_begun",
+    "test_a_bench_that_is_ended_goes_on_bit_equal[SIGTERM]",
+    "test_a_run_that_is_ended_goes_on_bit_equal[SIGTERM]", "test_a_bench_that_is_ended_goes_on_bit_equal[SIGINT]",
+    "test_ten_thousand_histories[2]", "test_ten_thousand_histories[3]",
+    "test_shares_learned_on_a_dask_cluster_equal_one_pass[slda]", "test_the_first_run_says_that_it_compiles",
+    "test_a_million_updates_later_the_sums_are_still_exact", "test_names_in_a_report_are_text_and_not_markup",
+    "test_nothing_is_wrong_or_lost[a master stops for longer than the time-out]",
+}  # fmt: skip
+"""Tests that `make test` leaves to `make long`: a shorter one does the same in another way, or at fewer moments."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of slow files."""
+    """Mark the tests of slow files, and the long ones."""
     for item in items:
+        if item.name in LONG:
+            item.add_marker(pytest.mark.long)
         if item.path.stem in SLOW and "tests" in item.path.parts:
             item.add_marker(pytest.mark.slow)
 

@@ -8,6 +8,7 @@ import pytest
 
 import ocgl
 from studies import results_page
+from tests.redis.servers import Server, free_ports, need_redis
 from tests.serving.running import Running
 
 ROOT = Path(__file__).parents[1]
@@ -40,6 +41,11 @@ def test_the_python_in_the_pages_runs(page: str, tmp_path: Path, monkeypatch: py
             options = ("--strategy", "ridge", "--features", "64")
             running = stack.enter_context(Running(tmp_path / "my-service", *options))
             text = text.replace("http://127.0.0.1:8000", running.url)
+        if page == "docs/cluster.md":  # its code needs a Redis
+            need_redis()
+            server = stack.enter_context(Server(tmp_path, free_ports(1)[0]))
+            server.wait()
+            text = text.replace("127.0.0.1:6379", f"127.0.0.1:{server.port}")
         for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
             file = tmp_path / "block.py"
             file.write_text(block)

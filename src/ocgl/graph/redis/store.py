@@ -686,8 +686,8 @@ class RedisStore(GraphStore):
             _, near = self._expanded(centre, budget[0], key, None)
             _, far = self._expanded(near, budget[1], (key + 1) & _KEYS, None)
             reads = len(near) + len(far)
-            seen = {position, *near.tolist()}
-            second = [node for node in dict.fromkeys(far.tolist()) if node not in seen]
+            known = {position, *near.tolist()}
+            second = [node for node in dict.fromkeys(far.tolist()) if node not in known]
             if len(second) > budget[1]:
                 _, picks = drawn(centre, np.array([len(second)], np.int32), budget[1], np.uint64((key + 2) & _KEYS))
                 second = [second[pick] for pick in picks.tolist()]

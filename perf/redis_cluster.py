@@ -1,0 +1,191 @@
+"""Samples from a cluster of Redis servers on this machine, against the raw bytes and against redis-py's own client.
+
+    python -m perf.redis_cluster [--page]
+
+Three masters and three replicas are started on loopback ports. The figures go to docs/cluster/figures.json, and the
+tables in docs/cluster.md are made of them; --page only writes the tables.
+"""
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from redis.cluster import RedisCluster
+from tests.redis.servers import Cluster
+
+from ocgl.graph import GraphStore, NeighborSampling
+from ocgl.graph.redis import RedisStore
+from ocgl.graph.redis._kernels import drawn, joined
+from ocgl.graph.redis.changes import PAGE, partition_of
+from ocgl.graph.redis.servers import slot_of
+from ocgl.types import Json
+from perf.pages import markdown_table
+from perf.updates import Row
+
+OUT, PAGE_FILE = Path("docs/cluster/figures.json"), Path("docs/cluster.md")
+NODES, DEGREE, WIDTH, SEEDS, SAMPLING = 20_000, 12, 128, 10, NeighborSampling(2, 10)
+ROUNDS = 120
+
+
+def grow(stores: list[Any], nodes: int) -> None:
+    """Let the same random graph arrive in several stores, 50 nodes at a time."""
+    rng = np.random.default_rng(0)
+    for begin in range(0, nodes, 50):
+        ids = np.arange(begin, begin + 50)
+        edges = np.stack([np.repeat(ids, DEGREE // 2), rng.integers(0, begin + 50, 50 * (DEGREE // 2))])
+        edges = edges[:, edges[0] != edges[1]]
+        x = rng.normal(size=(50, WIDTH)).astype(np.float32)
+        for store in stores:
+            store.add(ids, x, edges)
+
+
+class Plain:
+    """The same sample through redis-py's client for clusters: one GETRANGE per row, in its pipelines."""
+
+    def __init__(self, store: RedisStore) -> None:
+        host, port = store.address.nodes[0]
+        self._client: Any = RedisCluster(host=host, port=port)
+        self._store = store
+
+    def sample(self, seeds: np.ndarray, key: int) -> np.ndarray:
+        nodes, done = seeds, 0
+        for cap in SAMPLING.fanouts:
+            around = nodes[done:]
+            rows = self._ranges([("r", int(node), 0, 8 + 4 * 128 - 1) for node in around])
+            degrees = np.array([np.frombuffer(row, "<i4", 1)[0] for row in rows], np.int32)
+            starts, places = drawn(around, degrees, cap, np.uint64(key))
+            found = [np.frombuffer(row, "<i4")[2:][places[a:b]] for row, a, b in zip(rows, starts, starts[1:])]  # noqa: B905
+            done = len(nodes)
+            nodes, _ = joined(nodes, np.concatenate(found))
+        size = 4 * WIDTH
+        pages = self._ranges([("f", int(v) // PAGE, int(v) % PAGE * size, int(v) % PAGE * size + size - 1, int(v))
+                              for v in nodes])  # fmt: skip
+        return np.stack([np.frombuffer(row, "<f4") for row in pages])
+
+    def _ranges(self, wanted: list[tuple[Any, ...]]) -> list[bytes]:
+        pipe = self._client.pipeline(transaction=False)
+        for letter, number, begin, end, *node in wanted:
+            partition = partition_of(node[0] if node else number, self._store._partitions)
+            pipe.getrange(f"{self._store._marks[partition][:-1]}{letter}{number}", begin, end)
+        return list(pipe.execute())
+
+
+def median_ms(act: Callable[[int], Any]) -> float:
+    act(0)
+    times = []
+    for number in range(ROUNDS):
+        begin = time.perf_counter()
+        act(number)
+        times.append(time.perf_counter() - begin)
+    return 1000 * float(np.median(times))
+
+
+def used(cluster: Cluster) -> int:
+    """Return the memory that all masters use."""
+    lines = [line for server in cluster.masters for line in server.ask("INFO memory").decode().split()]
+    return sum(int(line.split(":")[1]) for line in lines if line.startswith("used_memory:"))
+
+
+def measure() -> Json:
+    with tempfile.TemporaryDirectory() as folder, Cluster(Path(folder)) as cluster:
+        memory, store = GraphStore(), RedisStore(cluster.address("perf", "cache=0"))
+        before, begin = used(cluster), time.perf_counter()
+        grow([store], NODES)
+        found: Json = {"load_seconds": time.perf_counter() - begin, "used_bytes": used(cluster) - before}
+        grow([memory], NODES)
+        found |= {"nodes": NODES, "edges": store.edges, "raw_bytes": NODES * 4 * WIDTH + 8 * store.edges}
+        rng = np.random.default_rng(1)
+        seeds = [rng.choice(NODES, SEEDS, replace=False) for _ in range(ROUNDS)]
+        for chosen in seeds:
+            store.positions(chosen)
+        traffic = store.servers.traffic
+        start = (traffic.trips, traffic.commands, traffic.sent, traffic.received)
+        nodes = [len(store.sample(seeds[i], SAMPLING, i).nodes) for i in range(ROUNDS)]
+        now = (traffic.trips, traffic.commands, traffic.sent, traffic.received)
+        trips, commands, sent, received = ((b - a) / ROUNDS for a, b in zip(start, now, strict=True))
+        found |= {"trips": trips, "commands": commands, "sent": sent, "received": received, "sampled": np.mean(nodes)}
+        found["sample_ms"] = median_ms(lambda i: store.sample(seeds[i], SAMPLING, i))
+        found["memory_ms"] = median_ms(lambda i: memory.sample(seeds[i], SAMPLING, i).rows())
+        found["raw_ms"] = raw(store, int(received))
+        plain = Plain(store)
+        positions = [store.positions(chosen) for chosen in seeds]
+        for i in range(3):
+            assert np.array_equal(plain.sample(positions[i], i), store.sample(seeds[i], SAMPLING, i).dense_rows)
+        found["redis_py_ms"] = median_ms(lambda i: plain.sample(positions[i], i))
+        cached = RedisStore.attach(cluster.address("perf"))
+        for i in range(ROUNDS):
+            cached.sample(seeds[i], SAMPLING, i)
+        begin_bytes = cached.servers.traffic.received
+        found["cached_ms"] = median_ms(lambda i: cached.sample(seeds[i], SAMPLING, i))
+        found["cached_received"] = (cached.servers.traffic.received - begin_bytes) / (ROUNDS + 1)
+        store.drop()
+    return found
+
+
+def raw(store: RedisStore, size: int) -> float:
+    """Return the milliseconds to fetch so many bytes by one command per master."""
+    masters = len(store.servers.masters)
+    calls = []
+    for number in range(masters):
+        tag = next(t for t in (f"raw{i}" for i in range(10_000))
+                   if store.servers._owner(slot_of(t)) == store.servers.masters[number])  # fmt: skip
+        store.servers.call([(slot_of(tag), ("SET", f"{{{tag}}}", bytes(size // masters)))])
+        calls.append((slot_of(tag), ("GET", f"{{{tag}}}")))
+    taken = median_ms(lambda _: store.servers.call(calls))
+    store.servers.call([(slot, ("DEL", command[1])) for slot, command in calls])
+    return taken
+
+
+def rows_of(found: Json) -> list[Row]:
+    what = f"a sample of {SAMPLING.hops} hops, {SEEDS} seeds, 10 neighbours, {WIDTH} features"
+    ours = found["sample_ms"]
+    return [
+        Row(what, ours, "its bytes by one command per master", found["raw_ms"], 8, at_most=True),
+        Row(what, ours, "the same through redis-py's cluster client", found["redis_py_ms"], 1 / 3, at_most=True),
+        Row(what, ours, "in memory", found["memory_ms"], at_most=True),
+        Row("the same, features remembered", found["cached_ms"], "not remembered", ours, at_most=True),
+        Row("round trips of a sample", found["trips"], "hops + 1", SAMPLING.hops + 1, 1, "", True),
+        Row("memory of the masters", found["used_bytes"] / 1e6, "raw arrays", found["raw_bytes"] / 1e6, 2, "MB", True),
+    ]
+
+
+def write_page(found: Json) -> None:
+    head = ("measured", "ours", "reference", "theirs", "ratio", "wanted")
+    table = markdown_table(head, [row.cells for row in rows_of(found)])
+    more = markdown_table(
+        ("a sample", ""),
+        [
+            ("nodes", f"{found['sampled']:.0f}"),
+            ("commands", f"{found['commands']:.0f}"),
+            ("bytes sent", f"{found['sent']:,.0f}"),
+            ("bytes received", f"{found['received']:,.0f}"),
+            ("bytes received with features remembered", f"{found['cached_received']:,.0f}"),
+        ],
+    )
+    pattern = re.compile(r"(?<=<!-- figures -->\n).*(?=<!-- end of figures -->)", re.DOTALL)
+    PAGE_FILE.write_text(pattern.sub(lambda _: f"\n{table}\n\n{more}\n\n", PAGE_FILE.read_text()))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--page", action="store_true", help="only write the tables")
+    given = parser.parse_args()
+    if not given.page:
+        OUT.parent.mkdir(parents=True, exist_ok=True)
+        OUT.write_text(json.dumps(measure(), indent=1) + "\n")
+    found = json.loads(OUT.read_text())
+    write_page(found)
+    for row in rows_of(found):
+        print(*row.cells, sep=" | ")
+    return 0 if all(row.met is not False for row in rows_of(found)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
