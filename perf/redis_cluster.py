@@ -23,7 +23,7 @@ from tests.redis.servers import Cluster
 from ocgl.graph import GraphStore, NeighborSampling
 from ocgl.graph.redis import RedisStore
 from ocgl.graph.redis._kernels import drawn, joined
-from ocgl.graph.redis.changes import PAGE, partition_of
+from ocgl.graph.redis.changes import partition_of
 from ocgl.graph.redis.servers import slot_of
 from ocgl.types import Json
 from perf.pages import markdown_table
@@ -61,18 +61,16 @@ class Plain:
             rows = self._ranges([("r", int(node), 0, 8 + 4 * 128 - 1) for node in around])
             degrees = np.array([np.frombuffer(row, "<i4", 1)[0] for row in rows], np.int32)
             starts, places = drawn(around, degrees, cap, np.uint64(key))
-            found = [np.frombuffer(row, "<i4")[2:][places[a:b]] for row, a, b in zip(rows, starts, starts[1:])]  # noqa: B905
+            entries = [np.frombuffer(row, "<i4")[2:][places[a:b]] for row, a, b in zip(rows, starts, starts[1:])]  # noqa: B905
             done = len(nodes)
-            nodes, _ = joined(nodes, np.concatenate(found))
-        size = 4 * WIDTH
-        pages = self._ranges([("f", int(v) // PAGE, int(v) % PAGE * size, int(v) % PAGE * size + size - 1, int(v))
-                              for v in nodes])  # fmt: skip
-        return np.stack([np.frombuffer(row, "<f4") for row in pages])
+            nodes, _ = joined(nodes, np.concatenate(entries))
+        found = self._ranges([("x", int(node), 0, 4 * WIDTH - 1) for node in nodes])
+        return np.stack([np.frombuffer(row, "<f4") for row in found])
 
     def _ranges(self, wanted: list[tuple[Any, ...]]) -> list[bytes]:
         pipe = self._client.pipeline(transaction=False)
-        for letter, number, begin, end, *node in wanted:
-            partition = partition_of(node[0] if node else number, self._store._partitions)
+        for letter, number, begin, end in wanted:
+            partition = partition_of(number, self._store._partitions)
             pipe.getrange(f"{self._store._marks[partition][:-1]}{letter}{number}", begin, end)
         return list(pipe.execute())
 
@@ -152,7 +150,7 @@ def rows_of(found: Json) -> list[Row]:
         Row(what, ours, "in memory", found["memory_ms"], at_most=True),
         Row("the same, features remembered", found["cached_ms"], "not remembered", ours, at_most=True),
         Row("round trips of a sample", found["trips"], "hops + 1", SAMPLING.hops + 1, 1, "", True),
-        Row("memory of the masters", found["used_bytes"] / 1e6, "raw arrays", found["raw_bytes"] / 1e6, 2, "MB", True),
+        Row("memory of the masters", found["used_bytes"] / 1e6, "raw arrays", found["raw_bytes"] / 1e6, None, "MB", True),
     ]
 
 

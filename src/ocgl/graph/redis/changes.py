@@ -3,6 +3,7 @@
 import struct
 import zlib
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -98,16 +99,14 @@ class Writer:
             done += count
 
     def features(self, nodes: PositionArray | IntArray, rows: Rows) -> None:
-        """Write features of nodes; of nodes that follow each other, page by page."""
-        if not isinstance(rows, np.ndarray):
-            columns, values = rows.indices.astype("<i4"), rows.data.astype("<f4")
-            for i, node in enumerate(nodes.tolist()):
-                part = slice(rows.indptr[i], rows.indptr[i + 1])
-                self.do(node, "SET", f"x{node}", columns[part].tobytes() + values[part].tobytes())
-            return
-        breaks = np.nonzero(np.diff(nodes) != 1)[0] + 1
-        for run in np.split(np.arange(len(nodes)), breaks):
-            self.pages("f", int(nodes[run[0]]), rows[run].astype("<f4"))
+        """Write features of nodes: numbers, or columns and numbers if they are sparse."""
+        if isinstance(rows, np.ndarray):
+            parts = [row.tobytes() for row in rows.astype("<f4")]
+        else:
+            columns, values, at = rows.indices.astype("<i4"), rows.data.astype("<f4"), rows.indptr.tolist()
+            parts = [columns[a:b].tobytes() + values[a:b].tobytes() for a, b in pairwise(at)]
+        for node, part in zip(nodes.tolist(), parts, strict=True):
+            self.do(node, "SET", f"x{node}", part)
 
     def ids(self, first: int, ids: AnyArray, times: AnyArray, kind: Kind) -> None:
         """Write ids and times of nodes from a position on."""
@@ -157,10 +156,7 @@ class Writer:
             gone = np.zeros(1, META)
             gone["id"] = -1
             self.pages("m", node, gone)
-            if sparse:
-                self.do(node, "SET", f"x{node}", b"")
-            else:
-                self.pages("f", node, np.zeros((1, width), "<f4"))
+            self.do(node, "SET", f"x{node}", b"" if sparse else bytes(4 * width))
             if kind == "text":
                 page, place = divmod(node, PAGE)
                 self.do(node, "HSET", f"n{page}", place, b"")

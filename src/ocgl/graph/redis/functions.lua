@@ -4,7 +4,7 @@
 -- begin with '{tag}', so they lie in one slot:
 --   w        its mark: 'SEQUENCE CHANGED', the last change that was applied, and the last that was more than growth
 --   r<node>  a row: degree and version (32-bit integers), then the neighbours (32-bit integers, sorted)
---   f<page>  features of 64 nodes, dense; x<node>: the columns and values of one node, sparse
+--   x<node>  features of a node (32-bit floats), after their columns (32-bit integers) if they are sparse
 --   m<page>  id (64-bit integer, -1 for none) and time (64-bit float) of 64 nodes
 --   n<page>  ids that are text, by place in the page
 --   k<n>     positions by id, in buckets
@@ -115,20 +115,6 @@ local function pages(keys, args)
   return {mark_of(keys), table.concat(found)}
 end
 
--- Values of one key for each node. ARGV: positions; letter of the keys.
-local function values(keys, args)
-  local tag = tag_of(keys) .. args[2]
-  local sizes, found = {}, {}
-  for i, node in ipairs(positions_of(args[1])) do
-    found[i] = redis.call('GET', tag .. node)
-    if not found[i] then
-      return lacking(keys)
-    end
-    sizes[i] = struct.pack('<i4', #found[i])
-  end
-  return {mark_of(keys), table.concat(sizes), table.concat(found)}
-end
-
 -- Ids that are text. ARGV: positions.
 local function names(keys, args)
   local tag = tag_of(keys) .. 'n'
@@ -205,7 +191,7 @@ end
 local function drop(keys, args)
   local tag = tag_of(keys)
   for page = tonumber(args[1]), tonumber(args[2]), tonumber(args[3]) do
-    redis.call('UNLINK', tag .. 'f' .. page, tag .. 'm' .. page, tag .. 'n' .. page, tag .. 's' .. page)
+    redis.call('UNLINK', tag .. 'm' .. page, tag .. 'n' .. page, tag .. 's' .. page)
     for node = page * PAGE, page * PAGE + PAGE - 1 do
       redis.call('UNLINK', tag .. 'r' .. node, tag .. 'x' .. node)
     end
@@ -229,7 +215,6 @@ end
 reading('rows', rows)
 reading('entries', entries)
 reading('pages', pages)
-reading('values', values)
 reading('names', names)
 reading('find', find)
 reading('have', have)

@@ -27,6 +27,7 @@ from redis.exceptions import (
 import redis
 from ocgl.errors import ConfigError, StoreRefusedError, StoreUnreachableError
 from ocgl.graph.redis.address import Address
+from ocgl.graph.redis.wire import Wire
 
 SLOTS = 16384
 LIBRARY = "ocgl1"
@@ -52,8 +53,8 @@ class Traffic:
         trips: round trips: everything that is sent at once, to however many servers, is one.
         retries: round trips that had to be repeated, in part or whole.
         commands: commands sent.
-        sent: bytes of arguments sent.
-        received: bytes of answers.
+        sent: bytes sent.
+        received: bytes received.
         redone: changes that a partition had lost and got again.
     """
 
@@ -92,7 +93,7 @@ class Servers:
     def __init__(self, address: Address) -> None:
         self.address = address
         self.traffic = Traffic()
-        self._connections: dict[Node, Any] = {}
+        self._connections: dict[Node, Wire] = {}
         self._starts: list[int] = []
         self._owners: list[tuple[int, Node]] = []
         self.is_cluster = False
@@ -101,7 +102,7 @@ class Servers:
     def close(self) -> None:
         """Close all connections."""
         for connection in self._connections.values():
-            connection.disconnect()
+            connection.close()
         self._connections.clear()
 
     def call(self, calls: Sequence[tuple[int, tuple[Any, ...]]], needed: Sequence[int] = ()) -> list[Any]:
@@ -165,15 +166,14 @@ class Servers:
         for i in waiting:
             groups[asking.get(i) or self._owner(calls[i][0])].append(i)
         failed: dict[int, Exception] = {}
-        sent: list[tuple[Any, list[int]]] = []
+        sent: list[tuple[Wire, list[int]]] = []
         for node, group in groups.items():
             try:
                 connection = self._connected(node)
                 commands = []
                 for i in group:
                     commands += [("ASKING",), calls[i][1]] if i in asking else [calls[i][1]]
-                    self.traffic.sent += sum(len(part) for part in calls[i][1] if isinstance(part, bytes))
-                connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+                self.traffic.sent += connection.send(commands)
                 self.traffic.commands += len(commands)
                 sent.append((connection, group))
             except _FINAL as error:
@@ -186,24 +186,23 @@ class Servers:
         return failed
 
     def _read(
-        self, connection: Any, group: list[int], asking: dict[int, Node], answers: list[Any],
+        self, connection: Wire, group: list[int], asking: dict[int, Node], answers: list[Any],
         failed: dict[int, Exception],
     ) -> None:  # fmt: skip
         for number, i in enumerate(group):
             try:
                 if i in asking:
-                    connection.read_response()
-                answers[i] = connection.read_response()
-                self.traffic.received += _size(answers[i])
-            except (ConnectionError, TimeoutError, OSError) as error:
-                if isinstance(error, (BusyLoadingError, *_FINAL)):
-                    failed[i] = error
-                    continue
-                self._forget((connection.host, connection.port))
-                failed |= dict.fromkeys(group[number:], _as_connection_error(error))
+                    connection.read()
+                answer, came = connection.read()
+            except (ConnectionError, TimeoutError) as error:
+                self._forget(connection.node)
+                failed |= dict.fromkeys(group[number:], error)
                 return
-            except ResponseError as error:
-                failed[i] = error
+            self.traffic.received += came
+            if isinstance(answer, Exception):
+                failed[i] = answer
+            else:
+                answers[i] = answer
 
     # Where the slots are
 
@@ -259,9 +258,7 @@ class Servers:
 
     def ask(self, node: Node, *command: Any) -> Any:
         """Send one command to one server."""
-        connection = self._connected(node)
-        connection.send_command(*command)
-        return connection.read_response()
+        return self._connected(node).ask(*command)
 
     def load_functions(self) -> None:
         """Bring our functions to all masters."""
@@ -288,13 +285,13 @@ class Servers:
                     raise
                 time.sleep(0.1)
 
-    def _connected(self, node: Node) -> Any:
+    def _connected(self, node: Node) -> Wire:
         found = self._connections.get(node)
         if found is None:
             found = self._connections[node] = self._connection(node)
         return found
 
-    def _connection(self, node: Node) -> Any:
+    def _connection(self, node: Node) -> Wire:
         a = self.address
         options: dict[str, Any] = {
             "host": node[0], "port": node[1], "username": a.username, "password": a.password,
@@ -308,17 +305,16 @@ class Servers:
                     ssl_ca_certs=a.ca, ssl_certfile=a.cert, ssl_keyfile=a.key, ssl_check_hostname=a.check_hostname,
                     **options,
                 )  # fmt: skip
-            made.connect()
+            return Wire(made)
         except redis.exceptions.RedisError as error:
             if "certificate" in str(error).lower():
                 raise ConfigError(f"{a.shown}: {error}") from error
             raise
-        return made
 
     def _forget(self, node: Node) -> None:
         found = self._connections.pop(node, None)
         if found is not None:
-            found.disconnect()
+            found.close()
 
 
 def _node_of(error: AskError) -> Node:
@@ -327,9 +323,3 @@ def _node_of(error: AskError) -> Node:
 
 def _as_connection_error(error: Exception) -> Exception:
     return error if isinstance(error, ConnectionError | TimeoutError) else ConnectionError(str(error))
-
-
-def _size(answer: Any) -> int:
-    if isinstance(answer, bytes):
-        return len(answer)
-    return sum(map(_size, answer)) if isinstance(answer, list) else 0

@@ -50,6 +50,8 @@ SHORT = 128
 """Entries of a row that come with its degree; chosen entries of longer rows take another round trip."""
 _ALL = 1 << 28
 _ATTEMPTS = 8
+FETCH = "MGET"
+"""Reads the features of nodes, with the mark of their partition."""
 _KEYS = (1 << 64) - 1
 Call = tuple[int, tuple[Any, ...]]
 """A partition, and a function with its arguments."""
@@ -375,6 +377,10 @@ class RedisStore(GraphStore):
         groups = [order[a:b] for a, b in pairwise(begins.tolist()) if a < b]
         calls: list[Call] = []
         for group in groups:
+            if what == FETCH:
+                tag = self._marks[int(parts[group[0]])][:-1].encode() + b"x"
+                calls.append((int(parts[group[0]]), (what, *(tag + b"%d" % node for node in nodes[group].tolist()))))
+                continue
             given = [_bytes(column[group]) if isinstance(column, np.ndarray) else column for column in columns]
             calls.append((int(parts[group[0]]), (what, _bytes(nodes[group]), *given)))
         return groups, calls
@@ -384,7 +390,12 @@ class RedisStore(GraphStore):
         if self._failed == "it is closed":
             raise StoreUnreachableError(f"{self.address.shown}: the store is closed")
         commands = [
-            (self._slots[p], ("FCALL_RO", f"{LIBRARY}_{what}", *_with_keys(self._marks[p], arguments)))
+            (
+                self._slots[p],
+                (FETCH, self._marks[p], *arguments)
+                if what == FETCH
+                else ("FCALL_RO", f"{LIBRARY}_{what}", *_with_keys(self._marks[p], arguments)),
+            )
             for p, (what, *arguments) in calls
         ]
         for _ in range(_ATTEMPTS):
@@ -409,9 +420,11 @@ class RedisStore(GraphStore):
         """Return the partitions whose marks say that they lack changes."""
         behind = set()
         for (p, _call), answer, least in zip(calls, answers, needed, strict=True):
-            sequence, changed = map(int, answer[0].split())
+            sequence, changed = map(int, (answer[0] or b"0 0").split())
             if sequence < least:
                 behind.add(p)
+            elif None in answer:
+                raise StoreBehindError(f"keys of {self.address.shown} are missing: were they deleted, or evicted?")
             elif changed != self._changed[p]:
                 self._notice_change(p, changed)
         return behind
@@ -464,21 +477,23 @@ class RedisStore(GraphStore):
 
     def features_on_servers(self, nodes: PositionArray) -> FloatArray:
         """Return dense features from the servers."""
+        groups, calls = self._planned(FETCH, nodes)
+        return self._features_of(nodes, groups, self._read(calls))
+
+    def _features_of(self, nodes: PositionArray, groups: list[IntArray], answers: list[Any]) -> FloatArray:
         width = self.features.width
         rows = np.empty((len(nodes), width), np.float32)
-        for group, (_, content) in self._gather("pages", nodes, "f", str(4 * width)):
-            rows[group] = np.frombuffer(content, "<f4").reshape(-1, width)
+        for group, (_, *found) in zip(groups, answers, strict=True):
+            rows[group] = np.frombuffer(b"".join(found), "<f4").reshape(-1, width)
         return rows
 
     def sparse_on_servers(self, nodes: PositionArray) -> list[tuple[PositionArray, FloatArray]]:
         """Return columns and values of sparse features from the servers."""
         rows: list[Any] = [None] * len(nodes)
-        for group, (_, sizes, content) in self._gather("values", nodes, "x"):
-            end = 0
-            for i, size in zip(group.tolist(), np.frombuffer(sizes, "<i4").tolist(), strict=True):
-                part, half = content[end : end + size], size // 2
+        for group, (_, *found) in self._gather(FETCH, nodes):
+            for i, part in zip(group.tolist(), found, strict=True):
+                half = len(part) // 2
                 rows[i] = np.frombuffer(part[:half], "<i4"), np.frombuffer(part[half:], "<f4")
-                end += size
         return rows
 
     def positions_on_servers(self, ids: list[Any], kind: Kind) -> list[int]:
@@ -596,14 +611,12 @@ class RedisStore(GraphStore):
         """Bring the features of nodes here, and return their degrees, in one round trip."""
         groups, calls = self._planned(*(("rows", nodes, "0") if then is None else ("degrees_at", nodes, str(then))))
         missing = table.cache.lacking(nodes) if isinstance(table, RemoteTable) else nodes[:0]
-        more, pages = self._planned("pages", missing, "f", str(4 * table.width))
-        answers = self._read(calls + pages)
+        more, fetches = self._planned(FETCH, missing)
+        answers = self._read(calls + fetches)
         degrees = np.empty(len(nodes), np.int32)
         for group, (_, heads, *_rest) in zip(groups, answers, strict=False):
             degrees[group] = np.frombuffer(heads, "<i4")[:: 2 if then is None else 1]
-        rows = np.empty((len(missing), table.width), np.float32)
-        for group, (_, content) in zip(more, answers[len(groups) :], strict=True):
-            rows[group] = np.frombuffer(content, "<f4").reshape(-1, table.width)
+        rows = self._features_of(missing, more, answers[len(groups) :])
         if isinstance(table, RemoteTable):
             table.cache.slots(nodes, lambda some: rows if len(some) == len(rows) else self.features_on_servers(some))
         else:
