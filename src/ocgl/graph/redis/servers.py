@@ -148,6 +148,8 @@ class Servers:
         if isinstance(error, _PASSING):
             return error
         text = str(error)
+        if "non local key" in text:  # a function in a slot that is only half here
+            return TryAgainError("a part of the graph is moving between servers")
         if text.startswith("OCGLLACKING") and int(text.split()[1]) >= needed:
             return TryAgainError("a part of the graph is moving between servers, or its keys were deleted")
         if text.startswith(("OCGLLACKING", "OCGLBEHIND")):
