@@ -18,12 +18,15 @@ from ocgl.errors import (
     StoreUnreachableError,
     UnknownNodeError,
 )
-from ocgl.experiments import evaluate
+from ocgl.experiments import configure, evaluate, make_experiment, stream_of
+from ocgl.experiments.executors import LocalExecutor
+from ocgl.experiments.sharding import train_sharded
 from ocgl.graph import GraphStore, NeighborSampling
 from ocgl.graph.redis import RedisStore
 from ocgl.graph.redis.address import address_of
 from ocgl.graph.redis.cache import RowCache
 from ocgl.graph.redis.servers import slot_of, tags_of
+from ocgl.strategies import ClosedForm
 from ocgl.testing import STORE_CHECKS, follows_the_reference
 from ocgl.testing.stores import KINDS, MakeStore
 from tests.redis.servers import Cluster, Server, free_ports
@@ -155,7 +158,7 @@ def test_samples_as_of_a_moment(cluster: Cluster) -> None:
     rng = np.random.default_rng(0)
     for step in range(30):
         ids = np.arange(50 * step, 50 * step + 50)
-        edges = np.stack([ids, np.minimum(rng.integers(0, 20, 50), ids)])
+        edges = np.stack([ids, np.minimum(rng.integers(0, 5, 50), ids)])
         edges = edges[:, edges[0] != edges[1]]
         for store in (writer, then):
             store.add(ids, np.eye(50, dtype=np.float32), edges)
@@ -254,6 +257,7 @@ def test_addresses() -> None:
     assert found.nodes == (("::1", 7000), ("other", 6379)) and found.tls and found.partitions == 64
     assert (found.username, found.password, found.ca, found.check_hostname) == ("me", "p@ss", "/x.pem", False)
     assert "p%40ss" not in found.shown and "p@ss" not in found.shown
+    assert address_of(found.text) == found
 
 
 def test_one_graph_per_name_and_no_server_is_said(single: Server) -> None:
@@ -277,6 +281,26 @@ def test_passwords(tmp_path: Any) -> None:
         for wrong in ("redis://:other@", "redis://"):
             with pytest.raises(StoreRefusedError, match="refuses"):
                 RedisStore(f"{wrong}127.0.0.1:{server.port}/y?patience=1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("learners", [2, 4])
+def test_learners_on_one_graph_equal_one_pass(cluster: Cluster, learners: int) -> None:
+    config = configure("digits", "ridge", overrides={"fanout": 3, "batch_size": 20})
+    run = make_experiment(config, stream_of(config))
+    run.finish()
+    with LocalExecutor(2) as pool:
+        learner = train_sharded(config, pool, learners, store=cluster.address("shared"))
+    ours, theirs = (cast(ClosedForm, one.strategy) for one in (learner, run.learner))
+    order, there = np.argsort(ours.labels), np.argsort(theirs.labels)
+    for a, b in zip(ours.classifier(), theirs.classifier(), strict=True):
+        np.testing.assert_allclose(a[..., order], b[..., there], rtol=1e-8, atol=1e-10)
+    ids = run.learner.store.ids
+    assert np.array_equal(learner.predict(ids), run.learner.predict(ids)) and ours.updates == theirs.updates
+    cast(RedisStore, learner.store).drop()
+    changing = configure("sbm:nodes=200,edges=700,classes=4,width=3,churn=0.3", "ridge")
+    with LocalExecutor(1) as pool, pytest.raises(ConfigError, match="only grows"):
+        train_sharded(changing, pool, 2, store=cluster.address("shared"))
 
 
 RUNS: dict[str, dict[str, Any]] = {"er": {}, "linear": {}, "ridge": {}, "ssm-er": {"source": "graph"}}

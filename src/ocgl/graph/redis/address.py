@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from ocgl.errors import ConfigError
 
@@ -54,6 +54,17 @@ class Address:
     def named(self, name: str) -> "Address":
         """Return the address of another graph on the same servers."""
         return replace(self, name=name)
+
+    @property
+    def text(self) -> str:
+        """The whole address, with its password, for another process."""
+        who = "" if self.username is None and self.password is None else (
+            f"{quote(self.username or '', safe='')}:{quote(self.password or '', safe='')}@"
+        )  # fmt: skip
+        plain = Address(self.nodes, self.name)
+        options = {name: getattr(self, name) for name in _OPTIONS if getattr(self, name) != getattr(plain, name)}
+        nodes = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.nodes)
+        return f"{SCHEMES[self.tls]}://{who}{nodes}/{self.name}" + (f"?{urlencode(options)}" if options else "")
 
     @property
     def shown(self) -> str:

@@ -14,6 +14,8 @@ from ocgl.types import AnyArray, IntArray, PositionArray, Rows
 PAGE = 64
 """Nodes of a page."""
 EMPTY_ROW = bytes(8)
+SHORT = 128
+"""Entries of a row that lie with its degree; the others lie in a key of their own."""
 BUCKETS = 4096
 """Buckets of ids in each partition."""
 META = np.dtype([("id", "<i8"), ("time", "<f8")])
@@ -40,9 +42,8 @@ def partition_of(nodes: Any, partitions: int) -> Any:
     return nodes // PAGE % partitions
 
 
-def row_bytes(degree: int, version: int, entries: bytes) -> bytes:
-    """Return a row as its key holds it."""
-    return struct.pack("<ii", degree, version) + entries
+class Key(str):
+    """A key beside the first one of an operation."""
 
 
 def packed(operations: list[list[Any]]) -> tuple[list[str], bytes]:
@@ -54,7 +55,9 @@ def packed(operations: list[list[Any]]) -> tuple[list[str], bytes]:
     parts = [b"\xdd", len(operations).to_bytes(4, "big")]
     for kind, key, *rest in operations:
         parts.append(bytes([0x90 | 2 + len(rest)]))
-        for part in (kind, keys.setdefault(key, 2 + len(keys)), *rest):
+        for part in (kind, Key(key), *rest):
+            if isinstance(part, Key):
+                part = keys.setdefault(part, 2 + len(keys))
             text = part if isinstance(part, bytes) else str(part).encode()
             size = len(text)
             if size < 32:
@@ -142,9 +145,18 @@ class Writer:
         for row, begin, end in zip(rows[begins[:-1]].tolist(), begins, begins[1:], strict=False):
             part = content[4 * begin : 4 * end]
             if row < first:
-                self.do(row, "+", f"r{row}", part)
+                self.do(row, "+", f"r{row}", part, Key(f"o{row}"))
             else:
-                self.do(row, "SET", f"r{row}", row_bytes(end - begin, end - begin, part))
+                self.row(row, part, end - begin)
+
+    def row(self, node: int, entries: bytes, version: int) -> None:
+        """Write the row of a node, whole."""
+        head = struct.pack("<ii", len(entries) // 4, version)
+        self.do(node, "SET", f"r{node}", head + entries[: 4 * SHORT])
+        if len(entries) > 4 * SHORT:
+            self.do(node, "SET", f"o{node}", entries[4 * SHORT :])
+        elif version > len(entries) // 4:  # it may have been longer
+            self.do(node, "DEL", f"o{node}")
 
     def forget(self, nodes: PositionArray, ids: AnyArray, width: int, sparse: bool, kind: Kind) -> None:
         """Erase features, rows and ids of nodes."""
@@ -153,6 +165,7 @@ class Writer:
             partition, bucket = place_of(name, self._partitions)
             self.operations[partition].append(["HDEL", f"k{bucket}", name])
             self.do(node, "SET", f"r{node}", EMPTY_ROW)
+            self.do(node, "DEL", f"o{node}")
             gone = np.zeros(1, META)
             gone["id"] = -1
             self.pages("m", node, gone)

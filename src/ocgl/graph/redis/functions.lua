@@ -3,7 +3,8 @@
 -- Functions of a graph on Redis. KEYS[1] of each call is the mark of one partition: '{tag}w'. All keys of a partition
 -- begin with '{tag}', so they lie in one slot:
 --   w        its mark: 'SEQUENCE CHANGED', the last change that was applied, and the last that was more than growth
---   r<node>  a row: degree and version (32-bit integers), then the neighbours (32-bit integers, sorted)
+--   r<node>  a row: degree and version (32-bit integers), then the first neighbours (32-bit integers, sorted)
+--   o<node>  the other neighbours of a row of more than 128
 --   x<node>  features of a node (32-bit floats), after their columns (32-bit integers) if they are sparse
 --   m<page>  id (64-bit integer, -1 for none) and time (64-bit float) of 64 nodes
 --   n<page>  ids that are text, by place in the page
@@ -11,7 +12,7 @@
 --   s<page>  nodes that had arrived, edges and removed nodes (64-bit integers) after each of 64 changes
 -- Every answer begins with the mark as it was at that moment.
 
-local PAGE = 64
+local PAGE, SHORT = 64, 128
 
 local function tag_of(keys)
   return string.sub(keys[1], 1, -2)
@@ -52,8 +53,13 @@ local function apply(keys, args)
     local key = keys[tonumber(op[2])]
     if op[1] == '+' then  -- entries at the end of a row
       local degree, version = struct.unpack('<i4i4', redis.call('GETRANGE', key, 0, 7))
-      local added = #op[3] / 4
-      redis.call('SETRANGE', key, 8 + 4 * degree, op[3])
+      local added, room = #op[3] / 4, math.max(SHORT - degree, 0)
+      if room > 0 then
+        redis.call('SETRANGE', key, 8 + 4 * degree, string.sub(op[3], 1, 4 * room))
+      end
+      if added > room then
+        redis.call('SETRANGE', keys[tonumber(op[4])], 4 * math.max(degree - SHORT, 0), string.sub(op[3], 4 * room + 1))
+      end
       redis.call('SETRANGE', key, 0, struct.pack('<i4i4', degree + added, version + added))
     elseif op[1] == 'P' then  -- part of a page, which gets its whole size at once
       if redis.call('EXISTS', key) == 0 then
@@ -69,29 +75,16 @@ local function apply(keys, args)
   return mark
 end
 
--- Degrees, versions and first entries of rows. ARGV: positions; most entries of a row.
-local function rows(keys, args)
-  local tag, last = tag_of(keys), 8 + 4 * tonumber(args[2]) - 1
-  local heads, entries = {}, {}
-  for i, node in ipairs(positions_of(args[1])) do
-    local row = redis.call('GETRANGE', tag .. 'r' .. node, 0, last)
-    if #row < 8 then
-      return lacking(keys)
-    end
-    heads[i], entries[i] = string.sub(row, 1, 8), string.sub(row, 9)
-  end
-  return {mark_of(keys), table.concat(heads), table.concat(entries)}
-end
-
--- Chosen entries of rows. ARGV: positions; how many of each; which.
+-- Chosen entries of rows, beyond the first ones. ARGV: positions; how many of each; which.
 local function entries(keys, args)
   local tag = tag_of(keys)
   local counts, picks = positions_of(args[2]), positions_of(args[3])
   local found, at = {}, 0
   for i, node in ipairs(positions_of(args[1])) do
-    local key = tag .. 'r' .. node
+    local key = tag .. 'o' .. node
     for j = at + 1, at + counts[i] do
-      found[j] = redis.call('GETRANGE', key, 8 + 4 * picks[j], 11 + 4 * picks[j])
+      local place = 4 * (picks[j] - SHORT)
+      found[j] = redis.call('GETRANGE', key, place, place + 3)
       if #found[j] < 4 then
         return lacking(keys)
       end
@@ -138,26 +131,41 @@ local function find(keys, args)
   return {mark_of(keys), table.concat(found)}
 end
 
+-- Degree of a row, and a function that reads an entry of it; nothing where it lacks.
+local function row_of(tag, node)
+  local head = redis.call('GETRANGE', tag .. 'r' .. node, 0, 3)
+  if #head < 4 then
+    return nil
+  end
+  return (struct.unpack('<i4', head)), function(place)
+    local key, at = tag .. 'r' .. node, 8 + 4 * place
+    if place >= SHORT then
+      key, at = tag .. 'o' .. node, 4 * (place - SHORT)
+    end
+    local entry = redis.call('GETRANGE', key, at, at + 3)
+    return #entry == 4 and (struct.unpack('<i4', entry)) or nil
+  end
+end
+
 -- Whether rows have entries, by binary search, and how many entries were read for it. ARGV: rows; entries.
 local function have(keys, args)
   local tag = tag_of(keys)
   local wanted = positions_of(args[2])
   local found = {}
   for i, node in ipairs(positions_of(args[1])) do
-    local key = tag .. 'r' .. node
-    local head = redis.call('GETRANGE', key, 0, 3)
-    if #head < 4 then
+    local degree, entry = row_of(tag, node)
+    if not degree then
       return lacking(keys)
-    end
-    local degree = struct.unpack('<i4', head)
-    local function entry(place)
-      return (struct.unpack('<i4', redis.call('GETRANGE', key, 8 + 4 * place, 11 + 4 * place)))
     end
     local low, high, probes = 0, degree, degree > 0 and 1 or 0
     while low < high do
       probes = probes + 1
       local middle = math.floor((low + high) / 2)
-      if entry(middle) < wanted[i] then low = middle + 1 else high = middle end
+      local value = entry(middle)
+      if not value then
+        return lacking(keys)
+      end
+      if value < wanted[i] then low = middle + 1 else high = middle end
     end
     local there = low < degree and entry(low) == wanted[i]
     found[i] = struct.pack('<i4i4', there and 1 or 0, probes)
@@ -171,16 +179,18 @@ local function degrees_at(keys, args)
   local tag, arrived = tag_of(keys), tonumber(args[2])
   local found = {}
   for i, node in ipairs(positions_of(args[1])) do
-    local key = tag .. 'r' .. node
-    local head = redis.call('GETRANGE', key, 0, 3)
-    if #head < 4 then
+    local degree, entry = row_of(tag, node)
+    if not degree then
       return lacking(keys)
     end
-    local low, high = 0, (struct.unpack('<i4', head))
+    local low, high = 0, degree
     while low < high do
       local middle = math.floor((low + high) / 2)
-      local entry = struct.unpack('<i4', redis.call('GETRANGE', key, 8 + 4 * middle, 11 + 4 * middle))
-      if entry < arrived then low = middle + 1 else high = middle end
+      local value = entry(middle)
+      if not value then
+        return lacking(keys)
+      end
+      if value < arrived then low = middle + 1 else high = middle end
     end
     found[i] = struct.pack('<i4', low)
   end
@@ -193,7 +203,7 @@ local function drop(keys, args)
   for page = tonumber(args[1]), tonumber(args[2]), tonumber(args[3]) do
     redis.call('UNLINK', tag .. 'm' .. page, tag .. 'n' .. page, tag .. 's' .. page)
     for node = page * PAGE, page * PAGE + PAGE - 1 do
-      redis.call('UNLINK', tag .. 'r' .. node, tag .. 'x' .. node)
+      redis.call('UNLINK', tag .. 'r' .. node, tag .. 'o' .. node, tag .. 'x' .. node)
     end
   end
   for bucket = tonumber(args[4]), tonumber(args[5]) do
@@ -212,7 +222,6 @@ local function reading(name, act)
   redis.register_function{function_name = 'NAME_' .. name, callback = act, flags = {'no-writes'}}
 end
 
-reading('rows', rows)
 reading('entries', entries)
 reading('pages', pages)
 reading('names', names)

@@ -4,6 +4,7 @@ import json
 import threading
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
 
@@ -37,7 +38,6 @@ from ocgl.graph.redis.changes import (
     packed,
     partition_of,
     place_of,
-    row_bytes,
 )
 from ocgl.graph.redis.parts import RemoteAdjacency, RemoteIds, RemoteSparseTable, RemoteTable
 from ocgl.graph.redis.servers import LIBRARY, BehindError, Servers, slot_of, tags_of
@@ -46,12 +46,9 @@ from ocgl.graph.store import GraphStore
 from ocgl.types import AnyArray, BoolArray, DoubleArray, FloatArray, IntArray, PositionArray, Rows
 
 LAYOUT = 1
-SHORT = 128
-"""Entries of a row that come with its degree; chosen entries of longer rows take another round trip."""
-_ALL = 1 << 28
 _ATTEMPTS = 8
 FETCH = "MGET"
-"""Reads the features of nodes, with the mark of their partition."""
+"""Reads rows or features of nodes, with the mark of their partition."""
 _KEYS = (1 << 64) - 1
 Call = tuple[int, tuple[Any, ...]]
 """A partition, and a function with its arguments."""
@@ -87,6 +84,8 @@ class RedisStore(GraphStore):
         self._times = cast(Any, _Nothing())
         self._lock = threading.RLock()
         self._sequence = 0
+        self.moment: int | None = None
+        """Change as of which to sample where a call does not say; None for the graph as it is."""
         self._needed = 0  # change that every partition must have, for a reader that samples as of it
         self._failed: str | None = None
         self._set_partitions(self.address.partitions)
@@ -334,7 +333,7 @@ class RedisStore(GraphStore):
             self._put_row(writer, node, change(row, ends[node]).astype("<i4"), version + 1)
 
     def _put_row(self, writer: Writer, node: int, row: PositionArray, version: int) -> None:
-        writer.do(node, "SET", f"r{node}", row_bytes(len(row), version, row.astype("<i4").tobytes()))
+        writer.row(node, row.astype("<i4").tobytes(), version)
 
     def _write_update(self, writer: Writer, arrays: dict[str, AnyArray], rows: Rows | None) -> None:
         assert rows is not None
@@ -378,7 +377,7 @@ class RedisStore(GraphStore):
         calls: list[Call] = []
         for group in groups:
             if what == FETCH:
-                tag = self._marks[int(parts[group[0]])][:-1].encode() + b"x"
+                tag = (self._marks[int(parts[group[0]])][:-1] + columns[0]).encode()
                 calls.append((int(parts[group[0]]), (what, *(tag + b"%d" % node for node in nodes[group].tolist()))))
                 continue
             given = [_bytes(column[group]) if isinstance(column, np.ndarray) else column for column in columns]
@@ -435,27 +434,39 @@ class RedisStore(GraphStore):
         if isinstance(self._table, RemoteTable):
             self._table.cache.clear()
 
-    def _rows(self, nodes: PositionArray, most: int) -> tuple[PositionArray, IntArray, IntArray, PositionArray]:
-        """Return degrees of rows, and where their first entries lie in an array: begins and lengths."""
-        degrees, lengths = np.empty(len(nodes), np.int32), np.empty(len(nodes), np.int64)
-        firsts = np.empty(len(nodes), np.int64)
-        parts, end = [np.empty(0, np.int32)], 0
-        self._versions_of = np.empty(len(nodes), np.int32)
-        for group, (_, heads, entries) in self._gather("rows", nodes, str(most)):
-            head = np.frombuffer(heads, "<i4").reshape(-1, 2)
-            degrees[group], self._versions_of[group] = head[:, 0], head[:, 1]
-            lengths[group] = np.minimum(head[:, 0], most)
-            firsts[group] = end + np.cumsum(lengths[group]) - lengths[group]
-            parts.append(np.frombuffer(entries, "<i4"))
-            end += len(parts[-1])
-        return degrees, firsts, lengths, np.concatenate(parts)
+    def _rows(self, nodes: PositionArray) -> "Beginnings":
+        """Return degrees of rows, and their first entries."""
+        sizes, values = np.empty(len(nodes), np.int64), [b""]
+        begins, end = np.empty(len(nodes), np.int64), 0
+        for group, (_, *found) in self._gather(FETCH, nodes, "r"):
+            sizes[group] = np.fromiter(map(len, found), np.int64, len(found)) // 4
+            begins[group] = end + np.cumsum(sizes[group]) - sizes[group]
+            end += int(sizes[group].sum())
+            values += found
+        entries = np.frombuffer(b"".join(values), "<i4")
+        return Beginnings(entries[begins], entries[begins + 1], begins + 2, sizes - 2, entries)
+
+    def _completed(self, nodes: PositionArray, rows: "Beginnings") -> "Beginnings":
+        """Return rows with all their entries."""
+        hubs = np.nonzero(rows.degrees > rows.lengths)[0]
+        if len(hubs) == 0:
+            return rows
+        firsts, lengths, parts = rows.firsts.copy(), rows.lengths.copy(), [rows.entries]
+        end = len(rows.entries)
+        for group, (_, *found) in self._gather(FETCH, nodes[hubs], "o"):
+            for i, rest in zip(hubs[group].tolist(), found, strict=True):
+                parts += rows.entries[firsts[i] : firsts[i] + lengths[i]], np.frombuffer(rest, "<i4")
+                firsts[i], lengths[i] = end, rows.degrees[i]
+                end += int(lengths[i])
+        return Beginnings(rows.degrees, rows.versions, firsts, lengths, np.concatenate(parts))
 
     def _whole(self, nodes: PositionArray) -> tuple[list[PositionArray], list[int]]:
         """Return whole rows and their versions."""
         if len(nodes) == 0:
             return [], []
-        _, firsts, lengths, entries = self._rows(nodes, _ALL)
-        return [entries[a : a + n] for a, n in zip(firsts, lengths, strict=True)], self._versions_of.tolist()
+        rows = self._completed(nodes, self._rows(nodes))
+        found = [rows.entries[a : a + n] for a, n in zip(rows.firsts, rows.lengths, strict=True)]
+        return found, rows.versions.tolist()
 
     def whole_rows(self, nodes: PositionArray) -> list[PositionArray]:
         """Return the neighbours of nodes, whole."""
@@ -465,7 +476,7 @@ class RedisStore(GraphStore):
     def heads(self, nodes: PositionArray) -> PositionArray:
         """Return the degrees of nodes."""
         with self._lock:
-            return self._rows(nodes, 0)[0] if len(nodes) else np.empty(0, np.int32)
+            return self._rows(nodes).degrees if len(nodes) else np.empty(0, np.int32)
 
     def searched(self, rows: PositionArray, entries: PositionArray) -> tuple[BoolArray, PositionArray]:
         """Return for each pair whether the row of the first has the second, and the entries read to find out."""
@@ -477,7 +488,7 @@ class RedisStore(GraphStore):
 
     def features_on_servers(self, nodes: PositionArray) -> FloatArray:
         """Return dense features from the servers."""
-        groups, calls = self._planned(FETCH, nodes)
+        groups, calls = self._planned(FETCH, nodes, "x")
         return self._features_of(nodes, groups, self._read(calls))
 
     def _features_of(self, nodes: PositionArray, groups: list[IntArray], answers: list[Any]) -> FloatArray:
@@ -490,7 +501,7 @@ class RedisStore(GraphStore):
     def sparse_on_servers(self, nodes: PositionArray) -> list[tuple[PositionArray, FloatArray]]:
         """Return columns and values of sparse features from the servers."""
         rows: list[Any] = [None] * len(nodes)
-        for group, (_, *found) in self._gather(FETCH, nodes):
+        for group, (_, *found) in self._gather(FETCH, nodes, "x"):
             for i, part in zip(group.tolist(), found, strict=True):
                 half = len(part) // 2
                 rows[i] = np.frombuffer(part[:half], "<i4"), np.frombuffer(part[half:], "<f4")
@@ -574,6 +585,7 @@ class RedisStore(GraphStore):
             as_of: number of a change: the sample is that of the graph after it. Only for graphs in which nothing but
                 nodes with their edges has arrived.
         """
+        as_of = self.moment if as_of is None else as_of
         with self._lock:
             if as_of is None or self._spool is not None:
                 return self._sample(ids, sampling, key, as_of)
@@ -609,13 +621,14 @@ class RedisStore(GraphStore):
         self, table: RemoteTable | RemoteSparseTable, nodes: PositionArray, then: int | None
     ) -> PositionArray:
         """Bring the features of nodes here, and return their degrees, in one round trip."""
-        groups, calls = self._planned(*(("rows", nodes, "0") if then is None else ("degrees_at", nodes, str(then))))
+        groups, calls = self._planned(*((FETCH, nodes, "r") if then is None else ("degrees_at", nodes, str(then))))
         missing = table.cache.lacking(nodes) if isinstance(table, RemoteTable) else nodes[:0]
-        more, fetches = self._planned(FETCH, missing)
+        more, fetches = self._planned(FETCH, missing, "x")
         answers = self._read(calls + fetches)
         degrees = np.empty(len(nodes), np.int32)
-        for group, (_, heads, *_rest) in zip(groups, answers, strict=False):
-            degrees[group] = np.frombuffer(heads, "<i4")[:: 2 if then is None else 1]
+        for group, (_, *found) in zip(groups, answers, strict=False):
+            heads = found[0] if then is not None else b"".join([row[:4] for row in found])
+            degrees[group] = np.frombuffer(heads, "<i4")
         rows = self._features_of(missing, more, answers[len(groups) :])
         if isinstance(table, RemoteTable):
             table.cache.slots(nodes, lambda some: rows if len(some) == len(rows) else self.features_on_servers(some))
@@ -644,11 +657,14 @@ class RedisStore(GraphStore):
         """Return row starts and drawn neighbours of nodes."""
         if len(nodes) == 0:
             return np.zeros(1, np.int64), np.empty(0, np.int32)
-        degrees, firsts, lengths, entries = self._rows(nodes, _ALL if cap < 0 else max(SHORT, cap))
+        rows = self._rows(nodes)
+        if cap < 0:
+            rows = self._completed(nodes, rows)
+        degrees, lengths = rows.degrees, rows.lengths
         if then is not None:
-            degrees, lengths = self._at(nodes, degrees, firsts, lengths, entries, then)
+            degrees, lengths = self._at(nodes, rows, then)
         starts, places = drawn(nodes, degrees, cap, np.uint64(key))
-        found, lacking = found_in(firsts, lengths, entries, starts, places)
+        found, lacking = found_in(rows.firsts, lengths, rows.entries, starts, places)
         if lacking.any():
             self._fill(nodes, starts, places, found, lacking)
         return starts, found
@@ -670,23 +686,19 @@ class RedisStore(GraphStore):
         for which, (_, content) in zip(wanted, self._read(calls), strict=True):
             found[which] = np.frombuffer(content, "<i4")
 
-    def _at(
-        self, nodes: PositionArray, degrees: PositionArray, firsts: IntArray, lengths: IntArray,
-        entries: PositionArray, then: int,
-    ) -> tuple[PositionArray, IntArray]:  # fmt: skip
+    def _at(self, nodes: PositionArray, rows: "Beginnings", then: int) -> tuple[PositionArray, IntArray]:
         """Return degrees and lengths of rows when `then` nodes had arrived."""
-        early = np.array(
-            [np.searchsorted(entries[a : a + n], then) for a, n in zip(firsts, lengths, strict=True)], np.int64
-        )
+        pairs = zip(rows.firsts, rows.lengths, strict=True)
+        early = np.array([np.searchsorted(rows.entries[a : a + n], then) for a, n in pairs], np.int64)
         now = early.astype(np.int32)
-        long = (early == lengths) & (degrees > lengths)
+        long = (early == rows.lengths) & (rows.degrees > rows.lengths)
         if long.any():
             now[long] = self._degrees(nodes[long], then)
         return now, early
 
     def _degrees(self, nodes: PositionArray, then: int | None) -> PositionArray:
         if then is None:
-            return self._rows(nodes, 0)[0]
+            return self._rows(nodes).degrees
         found = np.empty(len(nodes), np.int32)
         for group, (_, content) in self._gather("degrees_at", nodes, str(then)):
             found[group] = np.frombuffer(content, "<i4")
@@ -705,7 +717,7 @@ class RedisStore(GraphStore):
                 _, picks = drawn(centre, np.array([len(second)], np.int32), budget[1], np.uint64((key + 2) & _KEYS))
                 second = [second[pick] for pick in picks.tolist()]
             nodes = np.array([position, *near.tolist(), *second], np.int32)
-            degrees = self._rows(nodes, 0)[0]
+            degrees = self._rows(nodes).degrees
             later, earlier = np.tril_indices(len(nodes), -1)
             swapped = degrees[later] > degrees[earlier]
             rows = np.where(swapped, nodes[earlier], nodes[later]).astype(np.int32)
@@ -715,6 +727,25 @@ class RedisStore(GraphStore):
             adjacent[later, earlier] = adjacent[earlier, later] = there
             count = 1 + len(near) + len(nodes) * (len(nodes) - 1)
             return _ordered(nodes, adjacent, reads + int(probes.sum()), count)
+
+
+@dataclass(frozen=True)
+class Beginnings:
+    """Rows of some nodes, as far as they are here.
+
+    Args:
+        degrees: their degrees.
+        versions: their versions.
+        firsts: where the entries of each begin.
+        lengths: how many of them are here.
+        entries: the entries.
+    """
+
+    degrees: PositionArray
+    versions: PositionArray
+    firsts: IntArray
+    lengths: IntArray
+    entries: PositionArray
 
 
 class _Nothing:
