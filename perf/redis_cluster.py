@@ -70,8 +70,8 @@ class Plain:
     def _ranges(self, wanted: list[tuple[Any, ...]]) -> list[bytes]:
         pipe = self._client.pipeline(transaction=False)
         for letter, number, begin, end in wanted:
-            partition = partition_of(number, self._store._partitions)
-            pipe.getrange(f"{self._store._marks[partition][:-1]}{letter}{number}", begin, end)
+            partition = partition_of(number, self._store.partitions.count)
+            pipe.getrange(self._store.partitions.key(partition, f"{letter}{number}"), begin, end)
         return list(pipe.execute())
 
 
@@ -146,7 +146,7 @@ def rows_of(found: Json) -> list[Row]:
     ours, used_size, raw_size = found["sample_ms"], found["used_bytes"] / 1e6, found["raw_bytes"] / 1e6
     return [
         Row(what, ours, "its bytes by one command per master", found["raw_ms"], 8, at_most=True),
-        Row(what, ours, "the same through redis-py's cluster client", found["redis_py_ms"], 1 / 3, at_most=True),
+        Row(what, ours, "the same through redis-py's cluster client", found["redis_py_ms"], 0.333, at_most=True),
         Row(what, ours, "in memory", found["memory_ms"], at_most=True),
         Row("the same, features remembered", found["cached_ms"], "not remembered", ours, at_most=True),
         Row("round trips of a sample", found["trips"], "hops + 1", SAMPLING.hops + 1, 1, "", True),

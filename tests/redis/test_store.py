@@ -200,20 +200,26 @@ def test_a_reader_is_refused_what_may_lack(cluster: Cluster) -> None:
         reader.sample([3], PLAIN, 0, as_of=5)
 
 
-def test_the_cache_forgets_what_has_changed(cluster: Cluster) -> None:
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_reader_forgets_what_another_process_has_changed(cluster: Cluster, sparse: bool) -> None:
     where = cluster.address(f"g{next(NUMBERS)}")
-    memory, writer = GraphStore(), RedisStore(where)
-    grown([memory, writer], steps=4)
+    memory, writer = GraphStore(sparse=sparse), RedisStore(where, sparse)
+    grown([memory, writer], steps=4, sparse=sparse)
     reader = RedisStore.attach(where)
     same(memory.sample([3, 9], PLAIN, 1), reader.sample([3, 9], PLAIN, 1))
     before = reader.servers.traffic.received
     same(memory.sample([3, 9], PLAIN, 1), reader.sample([3, 9], PLAIN, 1))
     again = reader.servers.traffic.received - before
+    assert again < before / 2
     for store in (memory, writer):
         store.update([3], np.full((1, 8), 5.0))
     for store in (writer, reader):
         same(memory.sample([3, 9], PLAIN, 1), store.sample([3, 9], PLAIN, 1))
-    assert again < before / 3
+    for store in (memory, writer):
+        store.remove([3])
+        store.add([3], np.full((1, 8), 7.0), [[3], [9]])  # another node of this name
+    for store in (writer, reader):
+        same(memory.sample([3, 9], PLAIN, 1), store.sample([3, 9], PLAIN, 1))
 
 
 @given(st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=8), max_size=20), st.integers(1, 12))

@@ -140,22 +140,23 @@ class Writer:
             return
         rows, entries = np.concatenate([later, earlier]), np.concatenate([earlier, later])
         order = np.lexsort((entries, rows))
-        rows, content = rows[order], entries[order].astype("<i4").tobytes()
+        rows, ends = rows[order], entries[order].astype("<i4")
+        content = ends.tobytes()
         begins = np.concatenate([[0], np.nonzero(np.diff(rows))[0] + 1, [len(rows)]]).tolist()
         for row, begin, end in zip(rows[begins[:-1]].tolist(), begins, begins[1:], strict=False):
             part = content[4 * begin : 4 * end]
             if row < first:
                 self.do(row, "+", f"r{row}", part, Key(f"o{row}"))
             else:
-                self.row(row, part, end - begin)
+                self.row(row, ends[begin:end], end - begin)
 
-    def row(self, node: int, entries: bytes, version: int) -> None:
+    def row(self, node: int, entries: AnyArray, version: int) -> None:
         """Write the row of a node, whole."""
-        head = struct.pack("<ii", len(entries) // 4, version)
-        self.do(node, "SET", f"r{node}", head + entries[: 4 * SHORT])
-        if len(entries) > 4 * SHORT:
-            self.do(node, "SET", f"o{node}", entries[4 * SHORT :])
-        elif version > len(entries) // 4:  # it may have been longer
+        first, rest = (part.astype("<i4").tobytes() for part in (entries[:SHORT], entries[SHORT:]))
+        self.do(node, "SET", f"r{node}", struct.pack("<ii", len(entries), version) + first)
+        if rest:
+            self.do(node, "SET", f"o{node}", rest)
+        elif version > len(entries):  # it may have been longer
             self.do(node, "DEL", f"o{node}")
 
     def forget(self, nodes: PositionArray, ids: AnyArray, width: int, sparse: bool, kind: Kind) -> None:

@@ -147,28 +147,35 @@ local function row_of(tag, node)
   end
 end
 
--- Whether rows have entries, by binary search, and how many entries were read for it. ARGV: rows; entries.
+-- How many entries of a row are below a value, by binary search; the entry there; how many were read. Nothing where
+-- the row lacks.
+local function below(tag, node, value)
+  local degree, entry = row_of(tag, node)
+  if not degree then
+    return nil
+  end
+  local low, high, probes = 0, degree, degree > 0 and 1 or 0
+  while low < high do
+    probes = probes + 1
+    local middle = math.floor((low + high) / 2)
+    local found = entry(middle)
+    if not found then
+      return nil
+    end
+    if found < value then low = middle + 1 else high = middle end
+  end
+  return low, low < degree and entry(low), probes
+end
+
+-- Whether rows have entries, and how many entries were read to find out. ARGV: rows; entries.
 local function have(keys, args)
-  local tag = tag_of(keys)
-  local wanted = positions_of(args[2])
-  local found = {}
+  local tag, wanted, found = tag_of(keys), positions_of(args[2]), {}
   for i, node in ipairs(positions_of(args[1])) do
-    local degree, entry = row_of(tag, node)
-    if not degree then
+    local low, entry, probes = below(tag, node, wanted[i])
+    if not low then
       return lacking(keys)
     end
-    local low, high, probes = 0, degree, degree > 0 and 1 or 0
-    while low < high do
-      probes = probes + 1
-      local middle = math.floor((low + high) / 2)
-      local value = entry(middle)
-      if not value then
-        return lacking(keys)
-      end
-      if value < wanted[i] then low = middle + 1 else high = middle end
-    end
-    local there = low < degree and entry(low) == wanted[i]
-    found[i] = struct.pack('<i4i4', there and 1 or 0, probes)
+    found[i] = struct.pack('<i4i4', entry == wanted[i] and 1 or 0, probes)
   end
   return {mark_of(keys), table.concat(found)}
 end
@@ -176,21 +183,11 @@ end
 -- Degrees as they were when `arrived` nodes had arrived: rows are sorted and have only grown.
 -- ARGV: positions; number of nodes.
 local function degrees_at(keys, args)
-  local tag, arrived = tag_of(keys), tonumber(args[2])
-  local found = {}
+  local tag, found = tag_of(keys), {}
   for i, node in ipairs(positions_of(args[1])) do
-    local degree, entry = row_of(tag, node)
-    if not degree then
+    local low = below(tag, node, tonumber(args[2]))
+    if not low then
       return lacking(keys)
-    end
-    local low, high = 0, degree
-    while low < high do
-      local middle = math.floor((low + high) / 2)
-      local value = entry(middle)
-      if not value then
-        return lacking(keys)
-      end
-      if value < arrived then low = middle + 1 else high = middle end
     end
     found[i] = struct.pack('<i4', low)
   end

@@ -15,6 +15,7 @@ from ocgl.graph._kernels.sparse_rows import SparseRows
 from ocgl.graph.features import DenseTable, SparseTable, table_of
 from ocgl.graph.ids import Kind, as_objects
 from ocgl.graph.redis.cache import RowCache
+from ocgl.graph.redis.reading import Stored, dense, sparse
 from ocgl.types import AnyArray, BoolArray, FloatArray, IntArray, PositionArray, Rows
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class RemoteIds:
         known = self._position
         missing = list(dict.fromkeys(id for id in wanted if id not in known))
         if missing:
-            asked = dict(zip(missing, self._store.positions_on_servers(missing, self.kind), strict=True))
+            asked = dict(zip(missing, self._positions(missing), strict=True))
             self._remember((id, place) for id, place in asked.items() if place >= 0)
             return np.array([known[id] if id in known else asked[id] for id in wanted], np.int32)
         return np.array([known[id] for id in wanted], np.int32)
@@ -82,15 +83,27 @@ class RemoteIds:
         missing = list(dict.fromkeys(place for place in wanted if place not in self._id))
         asked: dict[int, int | str] = {}
         if missing:
-            asked = dict(zip(missing, self._store.ids_on_servers(missing, self.kind), strict=True))
+            asked = dict(zip(missing, self._ids(missing), strict=True))
             self._remember((id, place) for place, id in asked.items() if id not in ("", -1))
         return self._array([self._id[place] if place in self._id else asked[place] for place in wanted])
 
     @property
     def every(self) -> AnyArray:
         """The ids of all positions."""
-        arrived = self._store.arrived
-        return self._array(self._store.ids_on_servers(list(range(arrived)), self.kind))
+        return self._array(self._ids(list(range(self._store.arrived))))
+
+    def forget(self) -> None:
+        """Forget everything: another process has removed nodes."""
+        self._position.clear()
+        self._id.clear()
+
+    def _positions(self, ids: list[Any]) -> list[int]:
+        with self._store.reading():
+            return self._store.reader.positions(ids)
+
+    def _ids(self, positions: list[int]) -> list[Any]:
+        with self._store.reading():
+            return self._store.reader.ids(np.array(positions, np.int32), self.kind)
 
     def _array(self, ids: list[Any]) -> AnyArray:
         return as_objects(ids) if self.kind == "text" else np.array(ids, np.int64)
@@ -117,6 +130,10 @@ class RemoteAdjacency:
 
     def __len__(self) -> int:
         return self._arrived
+
+    def set(self, arrived: int, edges: int) -> None:
+        """Take the numbers of nodes and edges that the servers have."""
+        self._arrived, self.edges = arrived, edges
 
     @property
     def nbytes(self) -> int:
@@ -156,18 +173,48 @@ class RemoteAdjacency:
 
     def have_edge(self, first: PositionArray, second: PositionArray) -> BoolArray:
         """Return for each pair of nodes whether they have an edge."""
-        return self._store.searched(first, second)[0]
+        with self._store.reading():
+            return self._store.reader.searched(first, second)[0]
 
     def degrees(self, nodes: PositionArray | IntArray) -> PositionArray:
         """Return the degrees of nodes."""
-        return self._store.heads(np.asarray(nodes, np.int32))
+        with self._store.reading():
+            return self._store.reader.degrees(np.asarray(nodes, np.int32))
 
     def neighbors(self, node: int) -> PositionArray:
         """Return the neighbours of a node."""
-        return self._store.whole_rows(np.array([node], np.int32))[0]
+        with self._store.reading():
+            return self._store.reader.whole_rows(np.array([node], np.int32))[0][0]
 
 
-class RemoteTable(DenseTable):
+class RemoteTimes:
+    """Times of arrival are on the servers only."""
+
+    nbytes = 0
+
+    def extend(self, times: Any) -> None:
+        """They were written down."""
+
+
+class _OnServers:
+    """What tables have in common whose rows are written down by the store, and lie on servers."""
+
+    _store: "RedisStore"
+
+    def __len__(self) -> int:
+        return self._store.arrived
+
+    def make_room(self, rows: Rows, replacing: bool = False) -> None:
+        """The servers have room, or refuse the change."""
+
+    def append(self, rows: Rows) -> None:
+        """They were written down."""
+
+    def release_pages(self) -> None:
+        """Nothing is mapped."""
+
+
+class RemoteTable(_OnServers, DenseTable):
     """Dense features; what was fetched is remembered.
 
     Args:
@@ -181,31 +228,34 @@ class RemoteTable(DenseTable):
         self._store = store
         self.cache = RowCache(width, cache // (4 * width))
 
-    def __len__(self) -> int:
-        return self._store.arrived
-
     @property
     def nbytes(self) -> int:
         """Bytes of the features on the servers."""
         return len(self) * self.row_bound
 
-    def make_room(self, rows: Rows, replacing: bool = False) -> None:
-        """The servers have it, or not."""
-
-    def append(self, rows: Rows) -> None:
-        """They were written down."""
-
     def replace(self, nodes: PositionArray, rows: Rows) -> None:
-        """They were written down."""
+        """They were written down; what is remembered is old."""
         self.cache.forget(nodes)
 
     def erase(self, nodes: PositionArray) -> None:
         """They were erased on the servers."""
         self.cache.forget(nodes)
 
+    def forget(self) -> None:
+        """Forget everything: another process has changed features."""
+        self.cache.clear()
+
     def fetch(self, nodes: PositionArray) -> None:
         """Bring rows here, those that are not."""
         self._slots(nodes)
+
+    def fetch_with_degrees(self, nodes: PositionArray, then: int | None) -> PositionArray:
+        """Bring rows here, and return the degrees of their nodes, in one round trip."""
+        missing = self.cache.lacking(nodes)
+        stored, degrees = self._store.reader.features_and_degrees(missing, nodes, then)
+        rows = dense(stored, len(missing), self.width)
+        self.cache.slots(nodes, lambda some: rows if len(some) == len(rows) else self._fetched(some))
+        return degrees
 
     def take(self, nodes: PositionArray) -> Rows:
         """Return a copy of rows."""
@@ -222,14 +272,14 @@ class RemoteTable(DenseTable):
                 self.cache.rows, slots, block.indptr, block.indices, block.edge_weight, block.self_weight, block.rows
             )
 
-    def release_pages(self) -> None:
-        """Nothing is mapped."""
-
     def _slots(self, nodes: PositionArray) -> PositionArray:
-        return self.cache.slots(np.asarray(nodes, np.int32), self._store.features_on_servers)
+        return self.cache.slots(np.asarray(nodes, np.int32), self._fetched)
+
+    def _fetched(self, nodes: PositionArray) -> FloatArray:
+        return dense(self._store.reader.features(nodes), len(nodes), self.width)
 
 
-class RemoteSparseTable(SparseTable):
+class RemoteSparseTable(_OnServers, SparseTable):
     """Sparse features; what was fetched is remembered, up to some bytes.
 
     Args:
@@ -241,25 +291,20 @@ class RemoteSparseTable(SparseTable):
     def __init__(self, store: "RedisStore", width: int, cache: int) -> None:
         super().__init__(width)
         self._store, self._most = store, cache
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget everything: another process has changed features."""
         self._held: dict[int, tuple[PositionArray, FloatArray]] = {}
         self._bytes = 0
-
-    def __len__(self) -> int:
-        return self._store.arrived
 
     @property
     def nbytes(self) -> int:
         """Bytes that are remembered."""
         return self._bytes
 
-    def make_room(self, rows: Rows, replacing: bool = False) -> None:
-        """The servers have it, or not."""
-
-    def append(self, rows: Rows) -> None:
-        """They were written down."""
-
     def replace(self, nodes: PositionArray, rows: Rows) -> None:
-        """They were written down."""
+        """They were written down; what is remembered is old."""
         self.erase(nodes)
 
     def erase(self, nodes: PositionArray) -> None:
@@ -270,14 +315,23 @@ class RemoteSparseTable(SparseTable):
 
     def fetch(self, nodes: PositionArray) -> None:
         """Bring rows here, those that are not."""
-        missing = np.array([node for node in dict.fromkeys(nodes.tolist()) if node not in self._held], np.int32)
-        if len(missing) == 0:
-            return
-        if self._bytes > self._most:  # wanted rows go as well, and are fetched again
-            self._held.clear()
-            self._bytes = 0
-            missing = np.unique(nodes)
-        for node, row in zip(missing.tolist(), self._store.sparse_on_servers(missing), strict=True):
+        missing = self._lacking(nodes)
+        self._take_in(missing, self._store.reader.features(missing))
+
+    def fetch_with_degrees(self, nodes: PositionArray, then: int | None) -> PositionArray:
+        """Bring rows here, and return the degrees of their nodes, in one round trip."""
+        missing = self._lacking(nodes)
+        stored, degrees = self._store.reader.features_and_degrees(missing, nodes, then)
+        self._take_in(missing, stored)
+        return degrees
+
+    def _lacking(self, nodes: PositionArray) -> PositionArray:
+        if self._bytes > self._most:
+            self.forget()
+        return np.array([node for node in dict.fromkeys(nodes.tolist()) if node not in self._held], np.int32)
+
+    def _take_in(self, nodes: PositionArray, stored: Stored) -> None:
+        for node, row in zip(nodes.tolist(), sparse(stored, len(nodes)), strict=True):
             self._held[node] = row
             self._bytes += 8 * len(row[0]) + 8
 
@@ -306,6 +360,3 @@ class RemoteSparseTable(SparseTable):
         local = table_of(self.take(nodes))
         assert isinstance(local, SparseTable)
         return local.chosen(np.arange(len(nodes), dtype=np.int32))
-
-    def release_pages(self) -> None:
-        """Nothing is mapped."""

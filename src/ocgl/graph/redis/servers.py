@@ -1,7 +1,8 @@
 """The servers of a graph: commands to many partitions in one round trip, wherever the partitions are."""
 
 import time
-from binascii import crc_hqx
+from binascii import crc32, crc_hqx
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -30,8 +31,9 @@ from ocgl.graph.redis.address import Address
 from ocgl.graph.redis.wire import Wire
 
 SLOTS = 16384
-LIBRARY = "ocgl1"
-"""Name of the functions on the servers; it changes with the layout of a graph."""
+_CODE = files("ocgl.graph.redis").joinpath("functions.lua").read_text()
+LIBRARY = f"ocgl_{crc32(_CODE.encode()):08x}"
+"""Name of the functions on the servers; it changes with their code."""
 _PASSING = (
     ConnectionError, TimeoutError, ClusterDownError, MasterDownError, TryAgainError, BusyLoadingError, ReadOnlyError,
 )  # fmt: skip
@@ -94,7 +96,6 @@ class Servers:
         self.address = address
         self.traffic = Traffic()
         self._connections: dict[Node, Wire] = {}
-        self._starts: list[int] = []
         self._owners: list[tuple[int, Node]] = []
         self.is_cluster = False
         self._patiently(self._learn_topology)
@@ -155,7 +156,7 @@ class Servers:
         if text.startswith(("OCGLLACKING", "OCGLBEHIND")):
             raise BehindError(text)
         if "Function not found" in text:
-            self.load_functions()
+            self._load_functions()
             return None
         raise StoreRefusedError(f"{self.address.shown} refuses a command: {text}") from error
 
@@ -209,10 +210,7 @@ class Servers:
     # Where the slots are
 
     def _owner(self, slot: int) -> Node:
-        for last, node in self._owners:
-            if slot <= last:
-                return node
-        raise AssertionError(slot)
+        return self._owners[bisect_left(self._owners, slot, key=lambda owner: owner[0])][1]
 
     @property
     def masters(self) -> list[Node]:
@@ -262,9 +260,9 @@ class Servers:
         """Send one command to one server."""
         return self._connected(node).ask(*command)
 
-    def load_functions(self) -> None:
+    def _load_functions(self) -> None:
         """Bring our functions to all masters."""
-        code = files("ocgl.graph.redis").joinpath("functions.lua").read_text().replace("NAME", LIBRARY)
+        code = _CODE.replace("NAME", LIBRARY)
         for node in self.masters:
             try:
                 self.ask(node, "FUNCTION", "LOAD", "REPLACE", code)

@@ -1,0 +1,230 @@
+"""The partitions of a graph: changes go to them in order, and nothing is read from one that lacks a change."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ocgl.errors import StoreBehindError
+from ocgl.graph.redis.changes import BUCKETS, NOTHING, PAGE, Operations, packed, partition_of
+from ocgl.graph.redis.servers import LIBRARY, BehindError, Servers, slot_of, tags_of
+from ocgl.graph.redis.spool import Change, Spool
+from ocgl.types import AnyArray, IntArray, PositionArray
+
+_ATTEMPTS = 8
+Call = tuple[int, tuple[Any, ...]]
+"""A partition, and a command for it."""
+
+
+class Partitions:
+    """Parts of a graph that lie whole on one server each.
+
+    Each has a mark: the number of the last change that it has, and of the last one that was more than growth.
+
+    Args:
+        servers: where they are.
+        name: name of the graph.
+        count: number of partitions.
+
+    Attributes:
+        sequence: number of the last change.
+        last: the last change of each partition.
+        changed: the last change of each partition that was more than growth.
+        needed: change that every partition must have, for a reader that samples as of it.
+    """
+
+    def __init__(self, servers: Servers, name: str, count: int) -> None:
+        self._servers, self.count = servers, count
+        tags = tags_of(name, count)
+        self._slots, self._tags = [slot_of(tag) for tag in tags], [f"{{{tag}}}" for tag in tags]
+        self.sequence = self.needed = 0
+        self.last, self.changed = [0] * count, [0] * count
+        self._spool: Spool | None = None
+
+    @property
+    def shown(self) -> str:
+        """Where they are, for messages."""
+        return self._servers.address.shown
+
+    @property
+    def is_written(self) -> bool:
+        """Whether this process sends the changes."""
+        return self._spool is not None
+
+    def begin_writing(self) -> None:
+        """Send changes from now on."""
+        self._spool = Spool(self.count)
+
+    def close(self) -> None:
+        """Forget what was sent."""
+        if self._spool is not None:
+            self._spool.close()
+            self._spool = None
+
+    def key(self, partition: int, name: str) -> str:
+        """Return a key of a partition."""
+        return self._tags[partition] + name
+
+    # Changing
+
+    def send(self, operations: Operations, more: bool) -> None:
+        """Send the next change to the partitions that it touches; return when all have it."""
+        self.sequence += 1
+        self._send([(p, *packed(operations[p])) for p in sorted(operations)], more)
+
+    def publish(self) -> int:
+        """Mark all partitions with the last change; return its number.
+
+        A partition that a change does not touch keeps its mark, and a reader cannot know whether it lacks something.
+        """
+        behind = [p for p in range(self.count) if self.last[p] < self.sequence]
+        self._send([(p, [], NOTHING) for p in behind], False)
+        return self.sequence
+
+    def _send(self, parts: Iterable[tuple[int, list[str], bytes]], more: bool) -> None:
+        assert self._spool is not None
+        changes = []
+        for p, keys, operations in parts:
+            changes.append((p, Change(self.sequence, self.last[p], more, keys, operations)))
+            self._spool.append(*changes[-1])
+            self.last[p] = self.sequence
+            if more:
+                self.changed[p] = self.sequence
+        for _ in range(_ATTEMPTS):
+            try:
+                self._apply(changes)
+                return
+            except BehindError:
+                for p, _change in changes:
+                    self._redo(p)
+        raise StoreBehindError(f"{self.shown} loses changes again and again")
+
+    def _apply(self, changes: Iterable[tuple[int, Change]]) -> None:
+        calls = []
+        for p, change in changes:
+            keys = [self.key(p, name) for name in ("w", *change.keys)]
+            numbers = str(change.sequence), str(change.before), str(int(change.more))
+            command = ("FCALL", f"{LIBRARY}_apply", len(keys), *keys, *numbers, change.operations)
+            calls.append((self._slots[p], command))
+        if calls:
+            self._servers.call(calls)
+
+    def _redo(self, partition: int) -> None:
+        """Bring a partition the changes that it has lost."""
+        assert self._spool is not None
+        ((have, _),) = self.marks([partition])
+        missing = list(self._spool.after(partition, have))
+        if have < self.last[partition] and (not missing or missing[0].before != have):
+            text = f"partition {partition} of {self.shown} has gone back to change {have}"
+            raise StoreBehindError(f"{text}, which was sent before this process began; build the graph anew")
+        self._servers.traffic.redone += len(missing)
+        for begin in range(0, len(missing), 64):
+            try:
+                self._apply((partition, change) for change in missing[begin : begin + 64])
+            except BehindError:
+                return  # it has gone back again; whoever asked looks again
+
+    def drop(self, pages: int) -> None:
+        """Delete everything, given the number of pages."""
+        step = 64 * self.count
+        for begin in range(0, pages, step):
+            self._drop([(begin + p, min(begin + step, pages) - 1) for p in range(self.count)], (1, 0), False)
+        for begin in range(0, BUCKETS, 512):
+            self._drop([(1, 0)] * self.count, (begin, begin + 511), begin + 512 >= BUCKETS)
+
+    def _drop(self, pages: list[tuple[int, int]], buckets: tuple[int, int], end: bool) -> None:
+        calls = []
+        for p, chosen in enumerate(pages):
+            numbers = (*chosen, self.count, *buckets, int(end))
+            calls.append((self._slots[p], ("FCALL", f"{LIBRARY}_drop", 1, self.key(p, "w"), *map(str, numbers))))
+        self._servers.call(calls)
+
+    # Asking
+
+    def marks(self, partitions: Iterable[int] | None = None) -> list[tuple[int, int]]:
+        """Return the marks of partitions, of all if not given."""
+        wanted = range(self.count) if partitions is None else partitions
+        found = self._servers.call([(self._slots[p], ("GET", self.key(p, "w"))) for p in wanted])
+        return [_mark(mark) for mark in found]
+
+    def grouped(self, nodes: PositionArray | IntArray) -> list[tuple[int, IntArray]]:
+        """Return the partitions of nodes, and which of the nodes lie there."""
+        parts = partition_of(np.asarray(nodes, np.int64), self.count)
+        order = np.argsort(parts, kind="stable")
+        begins = [0, *(np.nonzero(np.diff(parts[order]))[0] + 1).tolist(), len(order)]
+        return [(int(parts[order[a]]), order[a:b]) for a, b in pairwise(begins) if a < b]
+
+    def function(self, partition: int, what: str, *arguments: Any, keys: Sequence[str] = ()) -> Call:
+        """Return the call of a reading function; keys that may lack are declared."""
+        declared = [self.key(partition, name) for name in ("w", *keys)]
+        return partition, ("FCALL_RO", f"{LIBRARY}_{what}", len(declared), *declared, *arguments)
+
+    def fetch(self, partition: int, letter: str, nodes: PositionArray) -> Call:
+        """Return the call that reads one key of each node."""
+        prefix = self.key(partition, letter).encode()
+        keys = (prefix + b"%d" % node for node in nodes.tolist())
+        return partition, ("MGET", self.key(partition, "w"), *keys)
+
+    def fetches(self, letter: str, nodes: PositionArray) -> tuple[list[IntArray], list[Call]]:
+        """Return which nodes lie together, and the calls that read one key of each."""
+        groups = self.grouped(nodes)
+        return [group for _, group in groups], [self.fetch(p, letter, nodes[group]) for p, group in groups]
+
+    def functions(self, what: str, nodes: PositionArray, *columns: Any) -> tuple[list[IntArray], list[Call]]:
+        """Return which nodes lie together, and the calls of a function; an array has a value for each node."""
+        groups, calls = self.grouped(nodes), []
+        for p, group in groups:
+            given = [as_bytes(one[group]) if isinstance(one, np.ndarray) else one for one in columns]
+            calls.append(self.function(p, what, as_bytes(nodes[group]), *given))
+        return [group for _, group in groups], calls
+
+    def ask(self, planned: tuple[list[IntArray], list[Call]]) -> list[tuple[IntArray, list[Any]]]:
+        """Read what was planned, in one round trip; return which nodes, and the answers without their marks."""
+        groups, calls = planned
+        return list(zip(groups, self.read(calls), strict=True)) if calls else []
+
+    def read(self, calls: list[Call]) -> list[list[Any]]:
+        """Read from partitions in one round trip, none of which lacks a change; return the answers without marks."""
+        commands = [(self._slots[p], command) for p, command in calls]
+        for _ in range(_ATTEMPTS):
+            needed = [max(self.last[p], self.needed) for p, _ in calls]
+            try:
+                answers = self._servers.call(commands, needed)
+            except BehindError:
+                behind = {p for p, _ in calls}
+            else:
+                behind = self._behind(calls, answers, needed)
+                if not behind:
+                    return [answer[1:] for answer in answers]
+            if not self.is_written:
+                text = f"partition {min(behind)} of {self.shown} lacks changes, or they were not published"
+                raise StoreBehindError(text)
+            for p in sorted(behind):
+                self._redo(p)
+        raise StoreBehindError(f"{self.shown} loses changes again and again")
+
+    def _behind(self, calls: list[Call], answers: list[Any], needed: list[int]) -> set[int]:
+        """Return the partitions whose marks say that they lack changes."""
+        behind = set()
+        for (p, _), answer, least in zip(calls, answers, needed, strict=True):
+            if _mark(answer[0])[0] < least:
+                behind.add(p)
+            elif None in answer[1:]:
+                raise StoreBehindError(f"keys of {self.shown} are missing: were they deleted, or evicted?")
+        return behind
+
+
+def pages_of(arrived: int, sequence: int) -> int:
+    """Return the number of pages of a graph, given its nodes and changes."""
+    return 1 + max(arrived, sequence) // PAGE
+
+
+def as_bytes(numbers: AnyArray) -> bytes:
+    """Return whole numbers as functions take them."""
+    return numbers.astype("<i4").tobytes()
+
+
+def _mark(text: bytes | None) -> tuple[int, int]:
+    sequence, changed = (text or b"0 0").split()
+    return int(sequence), int(changed)

@@ -1,0 +1,272 @@
+"""Reading a graph on servers: rows, features, ids, and the steps of a sample."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from ocgl.errors import StoreBehindError
+from ocgl.graph._kernels.sparsify import Sparsified, _ordered
+from ocgl.graph.ids import Kind
+from ocgl.graph.redis._kernels import drawn, found_in, joined
+from ocgl.graph.redis.changes import META, TOTALS, id_bytes, place_of
+from ocgl.graph.redis.partitions import Partitions, as_bytes
+from ocgl.types import AnyArray, BoolArray, FloatArray, IntArray, PositionArray
+
+_KEYS = (1 << 64) - 1
+Stored = list[tuple[IntArray, list[bytes]]]
+"""Values of nodes that lie together: which nodes, and their values."""
+
+
+@dataclass(frozen=True)
+class Beginnings:
+    """Rows of some nodes, as far as they are here.
+
+    Args:
+        degrees: their degrees.
+        versions: their versions.
+        firsts: where the entries of each begin.
+        lengths: how many of them are here.
+        entries: the entries.
+    """
+
+    degrees: PositionArray
+    versions: PositionArray
+    firsts: IntArray
+    lengths: IntArray
+    entries: PositionArray
+
+
+class Reader:
+    """Reads a graph from its partitions.
+
+    Args:
+        partitions: the partitions.
+    """
+
+    def __init__(self, partitions: Partitions) -> None:
+        self._partitions = partitions
+
+    # Rows
+
+    def rows(self, nodes: PositionArray) -> Beginnings:
+        """Return degrees of rows, and their first entries."""
+        sizes, begins = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
+        values, end = [b""], 0
+        for group, found in self._partitions.ask(self._partitions.fetches("r", nodes)):
+            sizes[group] = np.fromiter(map(len, found), np.int64, len(found)) // 4
+            begins[group] = end + np.cumsum(sizes[group]) - sizes[group]
+            end += int(sizes[group].sum())
+            values += found
+        entries = np.frombuffer(b"".join(values), "<i4")
+        return Beginnings(entries[begins], entries[begins + 1], begins + 2, sizes - 2, entries)
+
+    def completed(self, nodes: PositionArray, rows: Beginnings) -> Beginnings:
+        """Return rows with all their entries."""
+        hubs = np.nonzero(rows.degrees > rows.lengths)[0]
+        firsts, lengths, parts = rows.firsts.copy(), rows.lengths.copy(), [rows.entries]
+        end = len(rows.entries)
+        for group, found in self._partitions.ask(self._partitions.fetches("o", nodes[hubs])):
+            for i, rest in zip(hubs[group].tolist(), found, strict=True):
+                parts += rows.entries[firsts[i] : firsts[i] + lengths[i]], np.frombuffer(rest, "<i4")
+                firsts[i], lengths[i] = end, rows.degrees[i]
+                end += int(lengths[i])
+        return Beginnings(rows.degrees, rows.versions, firsts, lengths, np.concatenate(parts))
+
+    def whole_rows(self, nodes: PositionArray) -> tuple[list[PositionArray], list[int]]:
+        """Return whole rows and their versions."""
+        rows = self.completed(nodes, self.rows(nodes))
+        found = [rows.entries[a : a + n] for a, n in zip(rows.firsts, rows.lengths, strict=True)]
+        return found, rows.versions.tolist()
+
+    def degrees(self, nodes: PositionArray, then: int | None = None) -> PositionArray:
+        """Return the degrees of nodes, now or when `then` nodes had arrived."""
+        if then is None:
+            return self.rows(nodes).degrees
+        found = np.empty(len(nodes), np.int32)
+        for group, (content,) in self._partitions.ask(self._partitions.functions("degrees_at", nodes, str(then))):
+            found[group] = np.frombuffer(content, "<i4")
+        return found
+
+    def searched(self, rows: PositionArray, entries: PositionArray) -> tuple[BoolArray, PositionArray]:
+        """Return for each pair whether the row of the first has the second, and the entries read to find out."""
+        found = np.zeros((len(rows), 2), np.int32)
+        for group, (content,) in self._partitions.ask(self._partitions.functions("have", rows, entries)):
+            found[group] = np.frombuffer(content, "<i4").reshape(-1, 2)
+        return found[:, 0] == 1, found[:, 1]
+
+    # Features, ids and totals
+
+    def features(self, nodes: PositionArray) -> Stored:
+        """Return features as they are stored; see `dense` and `sparse`."""
+        return self._partitions.ask(self._partitions.fetches("x", nodes))
+
+    def features_and_degrees(
+        self, missing: PositionArray, nodes: PositionArray, then: int | None
+    ) -> tuple[Stored, PositionArray]:
+        """Return features of some nodes and degrees of others, in one round trip."""
+        more, fetches = self._partitions.fetches("x", missing)
+        if then is None:
+            groups, calls = self._partitions.fetches("r", nodes)
+        else:
+            groups, calls = self._partitions.functions("degrees_at", nodes, str(then))
+        answers = self._partitions.read(fetches + calls)
+        degrees = np.empty(len(nodes), np.int32)
+        for group, found in zip(groups, answers[len(more) :], strict=True):
+            heads = found[0] if then is not None else b"".join([row[:4] for row in found])
+            degrees[group] = np.frombuffer(heads, "<i4")
+        return list(zip(more, answers, strict=False)), degrees
+
+    def positions(self, ids: list[Any]) -> list[int]:
+        """Return the positions of ids, -1 for none."""
+        groups: dict[int, list[tuple[int, str, bytes]]] = defaultdict(list)
+        for i, id in enumerate(ids):
+            if not isinstance(id, int) or id >= 0:
+                name = id_bytes(id)
+                partition, bucket = place_of(name, self._partitions.count)
+                groups[partition].append((i, f"k{bucket}", name))
+        found, calls = [-1] * len(ids), []
+        for p, group in groups.items():
+            _, buckets, names = zip(*group, strict=True)
+            calls.append(self._partitions.function(p, "find", *names, keys=buckets))
+        for group, (content,) in zip(groups.values(), self._partitions.read(calls) if calls else [], strict=True):
+            for (i, *_), place in zip(group, np.frombuffer(content, "<i4").tolist(), strict=True):
+                found[i] = place
+        return found
+
+    def ids(self, nodes: PositionArray, kind: Kind) -> list[Any]:
+        """Return the ids at positions; -1, or an empty text, for a removed node."""
+        if kind == "integer":
+            return cast(list[Any], self.meta(nodes)["id"].tolist())
+        found: list[Any] = [""] * len(nodes)
+        for group, names in self._partitions.ask(self._partitions.functions("names", nodes)):
+            for i, name in zip(group.tolist(), names, strict=True):
+                found[i] = name.decode()
+        return found
+
+    def meta(self, nodes: PositionArray) -> AnyArray:
+        """Return ids that are integers, and times of arrival."""
+        found = np.empty(len(nodes), META)
+        planned = self._partitions.functions("pages", nodes, "m", str(META.itemsize))
+        for group, (content,) in self._partitions.ask(planned):
+            found[group] = np.frombuffer(content, META)
+        return found
+
+    def totals(self, sequence: int) -> AnyArray:
+        """Return the numbers of nodes and edges after a change."""
+        if sequence <= 0:
+            return cast(AnyArray, np.zeros(1, TOTALS)[0])
+        change = np.array([sequence], np.int32)
+        planned = self._partitions.functions("pages", change, "s", str(TOTALS.itemsize), "1")
+        ((_, (content,)),) = self._partitions.ask(planned)
+        if not any(content):
+            raise StoreBehindError(f"{self._partitions.shown} has not got to change {sequence}")
+        return cast(AnyArray, np.frombuffer(content, TOTALS)[0])
+
+    # Samples
+
+    def sampled(
+        self, seeds: PositionArray, fanouts: tuple[int, ...], key: int, then: int | None
+    ) -> tuple[PositionArray, list[int], IntArray, PositionArray]:
+        """Sample around seeds; return what the kernel `sample` returns, a list of sizes among it.
+
+        Args:
+            seeds: positions of distinct nodes.
+            fanouts: most neighbours of a node at each hop, -1 for all.
+            key: key of the random draws.
+            then: nodes that had arrived at the moment that is sampled; None for now.
+        """
+        nodes, sizes = seeds, [len(seeds)]
+        starts, indices = [np.zeros(1, np.int64)], [np.empty(0, np.int32)]
+        done = edges = 0
+        for cap in fanouts:
+            begin, entries = self._expanded(nodes[done : sizes[-1]], cap, key, then)
+            done = sizes[-1]
+            nodes, local = joined(nodes, entries)
+            starts.append(begin[1:] + edges)
+            indices.append(local)
+            edges += len(local)
+            sizes.append(len(nodes))
+        return nodes, sizes, np.concatenate(starts), np.concatenate(indices)
+
+    def _expanded(self, nodes: PositionArray, cap: int, key: int, then: int | None) -> tuple[IntArray, PositionArray]:
+        """Return row starts and drawn neighbours of nodes."""
+        rows = self.rows(nodes)
+        if cap < 0:
+            rows = self.completed(nodes, rows)
+        degrees, lengths = rows.degrees, rows.lengths
+        if then is not None:
+            degrees, lengths = self._at(nodes, rows, then)
+        starts, places = drawn(nodes, degrees, cap, np.uint64(key))
+        found, lacking = found_in(rows.firsts, lengths, rows.entries, starts, places)
+        if lacking.any():
+            self._fill(nodes, starts, places, found, lacking)
+        return starts, found
+
+    def _fill(
+        self, nodes: PositionArray, starts: IntArray, places: PositionArray, found: PositionArray,
+        lacking: PositionArray,
+    ) -> None:  # fmt: skip
+        """Fetch the chosen entries of long rows that did not come with their beginnings."""
+        hubs = np.nonzero(lacking)[0]
+        calls, wanted = [], []
+        for p, group in self._partitions.grouped(nodes[hubs]):
+            chosen = hubs[group]
+            which = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in chosen])
+            which = which[found[which] < 0]
+            wanted.append(which)
+            parts = as_bytes(nodes[chosen]), as_bytes(lacking[chosen]), as_bytes(places[which])
+            calls.append(self._partitions.function(p, "entries", *parts))
+        for which, (content,) in zip(wanted, self._partitions.read(calls), strict=True):
+            found[which] = np.frombuffer(content, "<i4")
+
+    def _at(self, nodes: PositionArray, rows: Beginnings, then: int) -> tuple[PositionArray, IntArray]:
+        """Return degrees and lengths of rows when `then` nodes had arrived."""
+        pairs = zip(rows.firsts, rows.lengths, strict=True)
+        early = np.array([np.searchsorted(rows.entries[a : a + n], then) for a, n in pairs], np.int64)
+        now = early.astype(np.int32)
+        long = (early == rows.lengths) & (rows.degrees > rows.lengths)
+        if long.any():
+            now[long] = self.degrees(nodes[long], then)
+        return now, early
+
+    def subgraph(self, position: int, budget: tuple[int, int], key: int) -> Sparsified:
+        """Return what the kernel `sparsify` returns."""
+        centre = np.array([position], np.int32)
+        _, near = self._expanded(centre, budget[0], key, None)
+        _, far = self._expanded(near, budget[1], (key + 1) & _KEYS, None)
+        known = {position, *near.tolist()}
+        second = [node for node in dict.fromkeys(far.tolist()) if node not in known]
+        if len(second) > budget[1]:
+            _, picks = drawn(centre, np.array([len(second)], np.int32), budget[1], np.uint64((key + 2) & _KEYS))
+            second = [second[pick] for pick in picks.tolist()]
+        nodes = np.array([position, *near.tolist(), *second], np.int32)
+        degrees = self.degrees(nodes)
+        later, earlier = np.tril_indices(len(nodes), -1)
+        swapped = degrees[later] > degrees[earlier]
+        rows = np.where(swapped, nodes[earlier], nodes[later]).astype(np.int32)
+        wanted = np.where(swapped, nodes[later], nodes[earlier]).astype(np.int32)
+        there, probes = self.searched(rows, wanted)
+        adjacent = np.zeros((len(nodes), len(nodes)), np.bool_)
+        adjacent[later, earlier] = adjacent[earlier, later] = there
+        count = 1 + len(near) + len(nodes) * (len(nodes) - 1)
+        return _ordered(nodes, adjacent, len(near) + len(far) + int(probes.sum()), count)
+
+
+def dense(stored: Stored, count: int, width: int) -> FloatArray:
+    """Return dense features, as arrays."""
+    rows = np.empty((count, width), np.float32)
+    for group, found in stored:
+        rows[group] = np.frombuffer(b"".join(found), "<f4").reshape(-1, width)
+    return rows
+
+
+def sparse(stored: Stored, count: int) -> list[tuple[PositionArray, FloatArray]]:
+    """Return columns and values of sparse features."""
+    rows: list[Any] = [None] * count
+    for group, found in stored:
+        for i, part in zip(group.tolist(), found, strict=True):
+            half = len(part) // 2
+            rows[i] = np.frombuffer(part[:half], "<i4"), np.frombuffer(part[half:], "<f4")
+    return rows
