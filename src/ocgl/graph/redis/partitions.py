@@ -1,18 +1,21 @@
 """The partitions of a graph: changes go to them in order, and nothing is read from one that lacks a change."""
 
+import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from ocgl.errors import StoreBehindError
+from ocgl.errors import GraphError, StoreBehindError
 from ocgl.graph.redis.changes import BUCKETS, NOTHING, PAGE, Operations, packed, partition_of
 from ocgl.graph.redis.servers import LIBRARY, BehindError, Servers, slot_of, tags_of
 from ocgl.graph.redis.spool import Change, Spool
 from ocgl.types import AnyArray, IntArray, PositionArray
 
 _ATTEMPTS = 8
+NOT_GROWN = "samples as of a moment need a graph without later edges, new features and removals since then"
 Call = tuple[int, tuple[Any, ...]]
 """A partition, and a command for it."""
 
@@ -32,6 +35,8 @@ class Partitions:
         last: the last change of each partition.
         changed: the last change of each partition that was more than growth.
         needed: change that every partition must have, for a reader that samples as of it.
+        grown_since: change after which partitions may only have grown, for a process that makes changes again; None
+            for others.
     """
 
     def __init__(self, servers: Servers, name: str, count: int) -> None:
@@ -40,6 +45,7 @@ class Partitions:
         self._slots, self._tags = [slot_of(tag) for tag in tags], [f"{{{tag}}}" for tag in tags]
         self.sequence = self.needed = 0
         self.last, self.changed = [0] * count, [0] * count
+        self.grown_since: int | None = None
         self._spool: Spool | None = None
 
     @property
@@ -72,6 +78,22 @@ class Partitions:
         """Send the next change to the partitions that it touches; return when all have it."""
         self.sequence += 1
         self._send([(p, *packed(operations[p])) for p in sorted(operations)], more)
+
+    def note(self, operations: Operations, more: bool) -> None:
+        """Take note of the next change, which another process sends."""
+        self.sequence += 1
+        for p in operations:
+            self.last[p] = self.sequence
+            if more:
+                self.changed[p] = self.sequence
+
+    def heal(self) -> None:
+        """Send partitions what they have lost; raise `GraphError` if one has changes that this process does not know."""
+        for p, (have, _) in enumerate(self.marks()):
+            if have > self.last[p]:
+                raise GraphError(f"partition {p} of {self.shown} has change {have}, which this process does not know")
+            if have < self.last[p]:
+                self._redo(p)
 
     def publish(self) -> int:
         """Mark all partitions with the last change; return its number.
@@ -140,6 +162,16 @@ class Partitions:
             calls.append((self._slots[p], ("FCALL", f"{LIBRARY}_drop", 1, self.key(p, "w"), *map(str, numbers))))
         self._servers.call(calls)
 
+    def discard(self) -> None:
+        """Delete everything, whatever is left of it; the marks first, so that nothing is answered meanwhile."""
+        self._servers.call([(slot, ("DEL", self.key(p, "w"))) for p, slot in enumerate(self._slots)])
+        slots = {tag.encode(): slot for tag, slot in zip(self._tags, self._slots, strict=True)}
+        for keys in self._servers.scan(f"{self._tags[0].partition(':')[0]}:*"):
+            found: dict[bytes, list[bytes]] = defaultdict(list)
+            for key in keys:
+                found[key[: key.index(b"}") + 1]].append(key)
+            self._servers.call([(slots[tag], ("UNLINK", *some)) for tag, some in found.items() if tag in slots])
+
     # Asking
 
     def marks(self, partitions: Iterable[int] | None = None) -> list[tuple[int, int]]:
@@ -187,7 +219,9 @@ class Partitions:
     def read(self, calls: list[Call]) -> list[list[Any]]:
         """Read from partitions in one round trip, none of which lacks a change; return the answers without marks."""
         commands = [(self._slots[p], command) for p, command in calls]
-        for _ in range(_ATTEMPTS):
+        until = time.monotonic() + self._servers.address.patience
+        attempts = 0
+        while attempts < _ATTEMPTS:
             needed = [max(self.last[p], self.needed) for p, _ in calls]
             try:
                 answers = self._servers.call(commands, needed)
@@ -197,6 +231,10 @@ class Partitions:
                 behind = self._behind(calls, answers, needed)
                 if not behind:
                     return [answer[1:] for answer in answers]
+            if self.grown_since is not None and not self.is_written and time.monotonic() < until:
+                time.sleep(0.05)  # the process that sends the changes sends again what was lost
+                continue
+            attempts += 1
             if not self.is_written:
                 text = f"partition {min(behind)} of {self.shown} lacks changes, or they were not published"
                 raise StoreBehindError(text)
@@ -208,8 +246,11 @@ class Partitions:
         """Return the partitions whose marks say that they lack changes."""
         behind = set()
         for (p, _), answer, least in zip(calls, answers, needed, strict=True):
-            if _mark(answer[0])[0] < least:
+            have, changed = _mark(answer[0])
+            if have < least:
                 behind.add(p)
+            elif self.grown_since is not None and changed > self.grown_since:
+                raise GraphError(NOT_GROWN)
             elif None in answer[1:]:
                 raise StoreBehindError(f"keys of {self.shown} are missing: were they deleted, or evicted?")
         return behind

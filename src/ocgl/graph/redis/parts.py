@@ -50,7 +50,9 @@ class RemoteIds:
         known = self._position
         missing = list(dict.fromkeys(id for id in wanted if id not in known))
         if missing:
-            asked = dict(zip(missing, self._positions(missing), strict=True))
+            then = self._store.then
+            places = (place if then is None or place < then else -1 for place in self._positions(missing))
+            asked = dict(zip(missing, places, strict=True))
             self._remember((id, place) for id, place in asked.items() if place >= 0)
             return np.array([known[id] if id in known else asked[id] for id in wanted], np.int32)
         return np.array([known[id] for id in wanted], np.int32)
@@ -179,12 +181,11 @@ class RemoteAdjacency:
     def degrees(self, nodes: PositionArray | IntArray) -> PositionArray:
         """Return the degrees of nodes."""
         with self._store.reading():
-            return self._store.reader.degrees(np.asarray(nodes, np.int32))
+            return self._store.reader.degrees(np.asarray(nodes, np.int32), self._store.then)
 
     def neighbors(self, node: int) -> PositionArray:
         """Return the neighbours of a node."""
-        with self._store.reading():
-            return self._store.reader.whole_rows(np.array([node], np.int32))[0][0]
+        return self._store.rows_at(np.array([node], np.int32))[0]
 
 
 class RemoteTimes:

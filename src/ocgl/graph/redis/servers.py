@@ -4,7 +4,7 @@ import time
 from binascii import crc32, crc_hqx
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -259,6 +259,21 @@ class Servers:
     def ask(self, node: Node, *command: Any) -> Any:
         """Send one command to one server."""
         return self._connected(node).ask(*command)
+
+    def scan(self, pattern: str) -> Iterator[list[bytes]]:
+        """Return the keys of all masters that match a pattern, some at a time."""
+        for node in self.masters:
+            cursor = b"0"
+            while True:
+                try:
+                    cursor, keys = self.ask(node, "SCAN", cursor, "MATCH", pattern, "COUNT", 5000)
+                except (ConnectionError, TimeoutError, ResponseError, OSError) as error:
+                    self._forget(node)
+                    raise StoreUnreachableError(f"{self.address.shown} cannot be searched: {error}") from error
+                if keys:
+                    yield keys
+                if int(cursor) == 0:
+                    break
 
     def _load_functions(self) -> None:
         """Bring our functions to all masters."""

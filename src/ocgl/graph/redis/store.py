@@ -22,12 +22,12 @@ from ocgl.graph.neighbor_sampling import NeighborSampling
 from ocgl.graph.neighborhood import Neighborhood, touched, weigh
 from ocgl.graph.redis.address import Address, address_of
 from ocgl.graph.redis.changes import TOTALS, Writer
-from ocgl.graph.redis.partitions import Partitions, pages_of
+from ocgl.graph.redis.partitions import NOT_GROWN, Partitions, pages_of
 from ocgl.graph.redis.parts import RemoteAdjacency, RemoteIds, RemoteSparseTable, RemoteTable, RemoteTimes
 from ocgl.graph.redis.reading import Reader
 from ocgl.graph.redis.servers import Servers, slot_of
 from ocgl.graph.store import GraphStore
-from ocgl.types import AnyArray, DoubleArray, PositionArray, Rows
+from ocgl.types import AnyArray, DoubleArray, Json, PositionArray, Rows
 
 LAYOUT = 1
 _CLOSED = "it is closed"
@@ -43,15 +43,17 @@ class RedisStore(GraphStore):
     Args:
         address: `redis://HOST:PORT[,HOST:PORT...]/NAME`; any nodes of a cluster. There must be no graph of this name.
         sparse: whether features are stored as sparse rows; None for as the first ones are given.
+        owner: who may change the graph, if it is not whoever attaches it: see `at`.
     """
 
-    def __init__(self, address: str | Address, sparse: bool | None = None) -> None:
+    def __init__(self, address: str | Address, sparse: bool | None = None, owner: str = "") -> None:
         super().__init__(None, sparse)
         self._connect(address)
         if not self._ask_meta("HSETNX", "layout", str(LAYOUT)):
             self.servers.close()
             raise ConfigError(f"there is a graph at {self.address.shown}; attach it, drop it, or choose another name")
-        self._ask_meta("HSET", "partitions", str(self.address.partitions), "state", "open")
+        self._ask_meta("HSET", "partitions", str(self.address.partitions), "state", "open", "owner", owner)
+        self._owned = bool(owner)
         self._divide(self.address.partitions)
         self.partitions.begin_writing()
 
@@ -61,6 +63,8 @@ class RedisStore(GraphStore):
         self._adjacency = cast(Any, RemoteAdjacency(self))
         self._times = cast(Any, RemoteTimes())
         self._failed: str | None = None
+        self._owned = False
+        self._replays = False  # changes are made again that the servers may have, and more
         self.moment: int | None = None
         """Change as of which to sample where a call does not say; None for the graph as it is."""
 
@@ -75,6 +79,19 @@ class RedisStore(GraphStore):
         If its writer has closed it, it can be changed as well. Otherwise it can be read while it grows: see `as_of` of
         `sample`.
         """
+        found, meta = cls._found(address)
+        if meta["state"] == "closed" and not meta.get("owner"):
+            found._resume(json.loads(meta["totals"]))
+            found.partitions.begin_writing()
+            found._ask_meta("HSET", "state", "open")
+        else:
+            found._failed = "its writer has it open, or has not closed it; it can only be read"
+            found.refresh()
+        return found
+
+    @classmethod
+    def _found(cls, address: str | Address) -> tuple["RedisStore", dict[str, str]]:
+        """Return the graph that is at an address, and what is noted about it."""
         found = cls.__new__(cls)
         GraphStore.__init__(found)
         found._connect(address)
@@ -85,12 +102,79 @@ class RedisStore(GraphStore):
             raise ConfigError(f"there is {what} at {found.address.shown}")
         found._divide(int(meta["partitions"]))
         found._begin_table(meta)
-        if meta["state"] == "closed":
-            found._resume(json.loads(meta["totals"]))
-        else:
-            found._failed = "its writer has it open, or has not closed it; it can only be read"
-            found.refresh()
+        return found, meta
+
+    @classmethod
+    def at(cls, address: str | Address, mark: Json | None, owner: str, sends: bool = True) -> "RedisStore":
+        """Return a graph as it was after a change, to which the changes that followed are made again.
+
+        The servers may have these changes already, and others after them: what they have is passed by, and samples
+        are those of the graph after the last change of this process. For that, only nodes with their edges may have
+        arrived since; otherwise reading raises `GraphError`.
+
+        Args:
+            address: where the graph is.
+            mark: `mark` of a moment; None for the beginning.
+            owner: the owner that the graph was begun with.
+            sends: whether changes are sent. Without, this process follows another one that sends them; with, it
+                calls `settle` when it has made all changes again.
+        """
+        found, meta = cls._found(address)
+        if meta.get("owner") != owner:
+            found.servers.close()
+            raise ConfigError(f"the graph at {found.address.shown} belongs to somebody else; choose another name")
+        found._owned = found._replays = True
+        if mark is not None:
+            found._resume(mark)
+        if sends:
+            found.partitions.begin_writing()
+        found.partitions.grown_since = found.partitions.sequence
         return found
+
+    def settle(self) -> None:
+        """End making changes again. What the servers lack is sent to them.
+
+        Raises `GraphError` if they have changes that this process does not know.
+        """
+        with self._lock:
+            self.partitions.heal()
+            self._replays, self.partitions.grown_since = False, None
+
+    def heal(self) -> None:
+        """Send the partitions what they have lost, without waiting for somebody who needs it."""
+        with self._lock:
+            if self._failed is None:
+                self.partitions.heal()
+
+    @property
+    def mark(self) -> Json:
+        """This moment, as `at` takes it."""
+        parts = self.partitions
+        return {
+            "sequence": parts.sequence, "last": list(parts.last), "changed": list(parts.changed),
+            "arrived": self.arrived, "edges": self.edges, "removed": self.removed,
+        }  # fmt: skip
+
+    @property
+    def then(self) -> int | None:
+        """Number of nodes that had arrived, where the servers may have more; None for as the graph is."""
+        return self.arrived if self._replays else None
+
+    @classmethod
+    def discard(cls, address: str | Address, owner: str) -> None:
+        """Delete the graph of an owner from the servers, whatever is left of it; nothing happens if there is none."""
+        where = address_of(address) if isinstance(address, str) else address
+        servers = Servers(where)
+        try:
+            flat = servers.call([(slot_of(where.name), ("HMGET", f"{{{where.name}}}meta", "owner", "partitions"))])[0]
+            if flat[1] is None:
+                return
+            if flat[0] != owner.encode():
+                raise ConfigError(f"the graph at {where.shown} belongs to somebody else; choose another name")
+            Partitions(servers, where.name, int(flat[1])).discard()
+            servers.call([(slot_of(where.name), ("DEL", f"{{{where.name}}}meta"))])
+        finally:
+            servers.close()
 
     def refresh(self) -> int:
         """Take note of what another process has added; return the number of the last change."""
@@ -116,19 +200,13 @@ class RedisStore(GraphStore):
         cast(RemoteAdjacency, self._adjacency).set(totals["arrived"], totals["edges"])
         if self._removed:
             self._gone = self._ids.every == (-1 if self._ids.kind == "integer" else "")
-        parts.begin_writing()
-        self._ask_meta("HSET", "state", "open")
 
     def close(self) -> None:
         """Close the store; it can be attached and changed again."""
         with self._lock:
-            if self._failed is None:
-                parts = self.partitions
-                totals = {
-                    "sequence": self.publish(), "last": parts.last, "changed": parts.changed, "arrived": self.arrived,
-                    "edges": self.edges, "removed": self.removed,
-                }  # fmt: skip
-                self._ask_meta("HSET", "state", "closed", "totals", json.dumps(totals))
+            if self._failed is None and not self._owned:
+                self.publish()
+                self._ask_meta("HSET", "state", "closed", "totals", json.dumps(self.mark))
             self._release()
 
     def drop(self) -> None:
@@ -185,11 +263,17 @@ class RedisStore(GraphStore):
         writer = Writer(self.partitions.count)
         getattr(self, f"_write_{what}")(writer, arrays, rows)
         writer.pages("s", self.partitions.sequence + 1, self._totals_after(what, arrays))
+        more = what != "add"
         try:
-            self.partitions.send(writer.operations, more=what != "add")
+            if self.partitions.is_written:
+                self.partitions.send(writer.operations, more)
+            else:
+                self.partitions.note(writer.operations, more)
         except BaseException as error:
             self._failed = f"a change has failed halfway ({error})"
             raise
+        if self._replays:
+            self.partitions.grown_since = self.partitions.sequence
 
     def _totals_after(self, what: str, arrays: dict[str, AnyArray]) -> AnyArray:
         """Return the numbers of nodes that have arrived, of edges and of removed nodes after a change."""
@@ -250,6 +334,17 @@ class RedisStore(GraphStore):
             times: DoubleArray = self.reader.meta(np.arange(self.arrived, dtype=np.int32))["time"]
             return times
 
+    def time_at(self, position: int) -> float:
+        """Return when the node at a position arrived."""
+        with self._lock:
+            return float(self.reader.meta(np.array([position], np.int32))["time"][0])
+
+    def rows_at(self, positions: PositionArray) -> list[PositionArray]:
+        """Return the neighbours of nodes, by positions of arrival."""
+        with self._lock:
+            rows, _ = self.reader.whole_rows(positions)
+        return rows if self.then is None else [row[: np.searchsorted(row, self.then)] for row in rows]
+
     @property
     def times(self) -> DoubleArray:
         """Arrival times of the nodes that are there, in order of arrival."""
@@ -271,9 +366,10 @@ class RedisStore(GraphStore):
         """
         if self._failed == _CLOSED:
             raise StoreUnreachableError(f"{self.address.shown}: the store is closed")
-        as_of = self.moment if as_of is None else as_of
         with self._lock:
-            if not self.partitions.is_written:
+            if as_of is None:
+                as_of = self.partitions.sequence if self._replays else self.moment
+            if not self.partitions.is_written and not self._replays:
                 self.partitions.needed = as_of or 0
                 self._forget_if_changed()
             try:
@@ -282,9 +378,11 @@ class RedisStore(GraphStore):
                 self.partitions.needed = 0
 
     def _sample(self, ids: ArrayLike, sampling: NeighborSampling, key: int, as_of: int | None) -> Neighborhood:
-        if as_of is not None and any(self.partitions.changed):
-            raise GraphError("samples as of a moment need a graph without later edges, new features and removals")
-        then = None if as_of is None else int(self.reader.totals(as_of)["arrived"])
+        if as_of is not None and max(self.partitions.changed) > as_of:
+            raise GraphError(NOT_GROWN)
+        then = None if as_of is None else self.then
+        if then is None and as_of is not None:
+            then = int(self.reader.totals(as_of)["arrived"])
         seeds = self.positions(ids)
         if len(seeds) == 0:
             raise EmptyBatchError("no node to sample; ids is empty")
@@ -313,5 +411,7 @@ class RedisStore(GraphStore):
 
     def subgraph(self, position: int, budget: tuple[int, int], key: int) -> Sparsified:
         """Return a small random subgraph around a node; see `GraphStore.subgraph`."""
+        if self._replays:
+            raise GraphError("subgraphs are of the graph as it is; this process looks at an earlier one")
         with self._lock:
             return self.reader.subgraph(position, budget, key)
