@@ -1,5 +1,6 @@
 """A store on Redis passes the contract and equals the store in memory, single and as a cluster."""
 
+import subprocess
 from collections.abc import Callable
 from itertools import count
 from typing import Any, cast
@@ -287,6 +288,29 @@ def test_passwords(tmp_path: Any) -> None:
         for wrong in ("redis://:other@", "redis://"):
             with pytest.raises(StoreRefusedError, match="refuses"):
                 RedisStore(f"{wrong}127.0.0.1:{server.port}/y?patience=1")
+
+
+def test_tls(tmp_path: Any) -> None:
+    for name in ("ca", "other"):
+        issue = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+        files = ["-keyout", f"{tmp_path}/{name}.key", "-out", f"{tmp_path}/{name}.pem"]
+        names = ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+        subprocess.run([*issue, *files, *names], check=True, capture_output=True)
+    plain, port = free_ports(2)
+    tls = ["--tls-port", str(port), "--tls-cert-file", f"{tmp_path}/ca.pem", "--tls-key-file", f"{tmp_path}/ca.key"]
+    tls += ["--tls-ca-cert-file", f"{tmp_path}/ca.pem", "--tls-auth-clients", "yes"]
+    with Server(tmp_path, plain, *tls) as server:
+        server.wait()
+        client = f"cert={tmp_path}/ca.pem&key={tmp_path}/ca.key"
+        memory, store = GraphStore(), RedisStore(f"rediss://127.0.0.1:{port}/x?ca={tmp_path}/ca.pem&{client}&cache=0")
+        grown([memory, store], steps=10)
+        for sampling in SAMPLINGS:
+            same(memory.sample([3, 250, 499], sampling, 1), store.sample([3, 250, 499], sampling, 1))
+        assert store.address.shown.startswith("rediss://")
+        with pytest.raises(ConfigError, match="certificate"):
+            RedisStore(f"rediss://127.0.0.1:{port}/y?ca={tmp_path}/other.pem&{client}&patience=1")
+        with pytest.raises(StoreUnreachableError):  # the server wants a certificate of the client
+            RedisStore(f"rediss://127.0.0.1:{port}/y?ca={tmp_path}/ca.pem&patience=0.5")
 
 
 @pytest.mark.slow

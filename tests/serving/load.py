@@ -38,7 +38,7 @@ def anonymous_bytes(process: int) -> int:
 
 
 def live_equals_offline(
-    dataset: str, name: str, folder: Path, every: int, root: Path | None = None, **overrides: Any
+    dataset: str, name: str, folder: Path, every: int, root: Path | None = None, store: str = "", **overrides: Any
 ) -> Json:
     """Play a stream into a service and run it offline: scores, matrix and weights must be equal, to the bit."""
     config = configure(dataset, name, eval_every=every, overrides=overrides)
@@ -46,7 +46,7 @@ def live_equals_offline(
     offline = make_experiment(config, stream)
     result = offline.finish()
     chosen = {key: value for key, value in result.hyperparameters.items() if key == "buffer_size"}
-    options = [f"--set={key}={value}" for key, value in chosen.items()]
+    options = [f"--set={key}={value}" for key, value in chosen.items()] + ([f"--store={store}"] if store else [])
     assert stream.graph.x is not None
     width = stream.graph.x.shape[1]
     size = f"batch_size={config.stream.batch_size}"
@@ -77,11 +77,12 @@ def send_until(client: Client, seed: int, stop: threading.Event, acknowledged: d
         acknowledged |= dict.fromkeys(names, sequence)
 
 
-def kill_and_compare(folder: Path, times: int, seed: int) -> list[Json]:
+def kill_and_compare(folder: Path, times: int, seed: int, store: str = "") -> list[Json]:
     """Kill a service under load at random moments, sometimes while it starts; return what each recovery found."""
     rng, found = random.Random(seed), []
     acknowledged: dict[str, int] = {}
     options = [*RIDGE, "--shadow", "linear", "--set", "snapshot_records=60", "--set", "batch_seconds=0.2"]
+    options += [f"--store={store}"] if store else []
     for turn in range(times):
         with Running(folder, *(options if turn == 0 else [])) as running:
             stop = threading.Event()
@@ -114,4 +115,48 @@ def kill_and_compare(folder: Path, times: int, seed: int) -> list[Json]:
         engine = replayed(folder, at)
         assert engine.state_hash() == state
         assert engine.store.arrived == len(engine.store) >= len(acknowledged)
+    return found
+
+
+def follow_and_compare(leader: Running, follower: Running, seconds: float) -> Json:
+    """Load a service and ask it and one that follows it the same; at the same records the answers must be equal.
+
+    Returns how many answers were compared, of how many records.
+    """
+    stop = threading.Event()
+    ids = [f"asked-{i}" for i in range(20)]
+    leader.client.send([node(id, *ids[:i][-3:], x=(i / 20, 1.0, 0.0)) for i, id in enumerate(ids)])
+    seen: list[dict[tuple[int, int], Any]] = [{}, {}]
+    failed: list[BaseException] = []
+
+    def ask(running: Running, answers: dict[tuple[int, int], Any]) -> None:
+        client = Client(running.url)
+        try:
+            while not stop.is_set():
+                found = client.ask(ids, scores=True)
+                at = found["sequence"], found["weights_sequence"]
+                assert answers.setdefault(at, found["predictions"]) == found["predictions"]
+        except BaseException as error:
+            failed.append(error)
+
+    follower.client.ask(ids, min_sequence=leader.client.status()["sequence"])
+    threads = [threading.Thread(target=ask, args=pair) for pair in zip((leader, follower), seen, strict=True)]
+    threads.append(threading.Thread(target=send_until, args=(leader.client, 7, stop, {})))
+    for thread in threads:
+        thread.start()
+    time.sleep(seconds)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failed, failed
+    both = seen[0].keys() & seen[1].keys()
+    for at in both:
+        assert seen[0][at] == seen[1][at], f"the answers at record {at} differ"
+    return {"records": len(both), "answers": [len(one) for one in seen], "last": max(seen[0])[0]}
+
+
+def proven(follower: Running, graph: bool = True) -> Json:
+    """Let a service that follows another one compare the states of both."""
+    found: Json = follower.client._call("POST", f"/v1/admin/prove?graph={str(graph).lower()}")
+    assert found["equal"] and found["graph"] is graph
     return found

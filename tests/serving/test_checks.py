@@ -101,7 +101,7 @@ class InProcess:
 def serving(service: Service) -> Iterator[str]:
     """Serve a service of this process over HTTP."""
     port = free_port()
-    app = make_app(InProcess(service), Keys(service.folder))
+    app = make_app(InProcess(service), Keys(service.folder), service.folder)
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", log_config=None))
     service.start()
     thread = threading.Thread(target=server.run, daemon=True)

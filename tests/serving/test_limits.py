@@ -102,7 +102,7 @@ def test_a_service_that_starts_says_so() -> None:
             raise AssertionError("nobody is there yet")
 
     async def ask() -> None:
-        over = httpx.ASGITransport(make_app(Starting(), Keys(Path("nowhere"))))
+        over = httpx.ASGITransport(make_app(Starting(), Keys(Path("nowhere")), Path("nowhere")))
         async with httpx.AsyncClient(transport=over, base_url="http://localhost") as client:
             assert (await client.get("/healthz")).text == "ok"
             said = await client.get("/readyz")

@@ -56,6 +56,19 @@ def serve(
         str, typer.Option(help="Strategies of a new service that learn beside the main one, separated by commas.")
     ] = "",
     sparse: Annotated[bool, typer.Option(help="Store features of a new service as sparse rows.")] = False,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the graph of a new service is: redis://HOST:PORT[,HOST:PORT...]/NAME; its folder if not given."
+        ),
+    ] = None,
+    follow: Annotated[
+        str | None,
+        typer.Option(help="Address of a service that a new one follows: it applies the same records, and answers."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="API key of the service that is followed, with scope follow.", envvar="OCGL_KEY")
+    ] = None,
     kafka: Annotated[str | None, typer.Option(help="Take events from a Kafka topic too: BROKERS/TOPIC.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; others than the loopback need keys.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any.", min=0, max=65535)] = 8000,
@@ -68,7 +81,16 @@ def serve(
     from ocgl.serving.calls import start_front
     from ocgl.serving.keys import Keys
 
-    config = _config(folder, strategy, features, overrides or [], shadow, sparse)
+    if follow is not None:
+        from ocgl.serving.following import begin_following
+
+        if strategy or features or overrides or shadow or sparse:
+            raise ConfigError(
+                "a service that follows another one has its configuration; leave strategy and options out"
+            )
+        config = begin_following(folder, follow, key, store)
+    else:
+        config = _config(folder, strategy, features, overrides or [], shadow, sparse, store)
     keys = Keys(folder)
     if host not in LOOPBACK and not len(keys):
         raise ServiceError("without keys a service listens on the loopback address only; `ocgl keys add` makes one")
@@ -79,13 +101,19 @@ def serve(
     listening.close()
     try:
         from ocgl.serving.backend import Backend
+        from ocgl.serving.config import ServiceConfig
+        from ocgl.serving.following import Follower
         from ocgl.serving.kafka import KafkaSource
         from ocgl.serving.service import Service
 
-        service = Service(folder, config)
+        follows = (config or ServiceConfig.read(folder)).follows is not None
+        service = Follower(folder, config, key) if follows else Service(folder, config)
+        if follows and kafka is not None:
+            raise ConfigError("a service that follows another one takes no events, from Kafka neither")
         source = None if kafka is None else KafkaSource(service, kafka)
         stopping = _stops(service, front)
         service.start()
+        threading.Thread(target=_end_on_failure, args=(service, front), name="watch", daemon=True).start()
         if source is not None:
             source.start()
         threading.Thread(target=_rehearse, args=(service.config,), name="rehearsal", daemon=True).start()
@@ -119,6 +147,14 @@ def _stops(service: "Service", front: "subprocess.Popen[bytes]") -> threading.Ev
     return stopping
 
 
+def _end_on_failure(service: "Service", front: "subprocess.Popen[bytes]") -> None:
+    """End a service that cannot go on, a moment after /readyz has said why: a start may mend it."""
+    while service.failure is None and front.poll() is None:
+        time.sleep(0.5)
+    time.sleep(2)
+    front.terminate()
+
+
 def _rehearse(config: "ServiceConfig") -> None:
     """Do once what takes long the first time, beside the first requests."""
     from ocgl.serving.rehearsal import rehearse
@@ -148,19 +184,35 @@ def _bound(host: str, port: int) -> socket.socket:
             time.sleep(0.05)
 
 
-def _config(folder: Path, strategy: str | None, features: int | None, overrides: list[str], shadow: str, sparse: bool):  # type: ignore[no-untyped-def]
+def _config(
+    folder: Path,
+    strategy: str | None,
+    features: int | None,
+    overrides: list[str],
+    shadow: str,
+    sparse: bool,
+    store: str | None,
+) -> "ServiceConfig | None":
     """Return the configuration of a new service, None for one that is there."""
     from pydantic import ValidationError
 
     from ocgl.experiments.config import parse_override
     from ocgl.serving.config import FILE, ServiceConfig
+    from ocgl.serving.graphs import checked_store
     from ocgl.strategies import find
     from ocgl.strategies._core.registry import keys as keys_of
     from ocgl.validation import explained
 
     there = (folder / FILE).exists()
     given = [
-        name for name, value in (("--strategy", strategy), ("--features", features), ("--set", overrides)) if value
+        name
+        for name, value in (
+            ("--strategy", strategy),
+            ("--features", features),
+            ("--set", overrides),
+            ("--store", store),
+        )
+        if value
     ]
     if there:
         if given:
@@ -168,7 +220,7 @@ def _config(folder: Path, strategy: str | None, features: int | None, overrides:
         return None
     if strategy is None or features is None:
         raise ConfigError(f"{folder} holds no service yet; give --strategy and --features")
-    values: Json = {"strategy": strategy, "features": features, "sparse": sparse}
+    values: Json = {"strategy": strategy, "features": features, "sparse": sparse, "store": checked_store(store)}
     values["shadows"] = [name for name in shadow.split(",") if name]
     values["hyperparameters"] = {}
     for text in overrides:

@@ -5,20 +5,23 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from importlib.resources import files
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Annotated, Any, Protocol
 
 import msgspec
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
 import ocgl
+from ocgl.errors import OcglError
 from ocgl.serving.calls import Ask, Ingest, Question, Tell, sendable
 from ocgl.serving.checks import packed
 from ocgl.serving.config import ServiceConfig
 from ocgl.serving.events import Event, WrongEventError, parse
 from ocgl.serving.keys import Keys
+from ocgl.serving.log import LOG, Readers
 from ocgl.serving.metrics import Metrics, Timed
 from ocgl.serving.requests import Guard, ProblemError, decode, media_type, read
 from ocgl.types import Json
@@ -50,16 +53,18 @@ class Caller(Protocol):
         """Make a call of a kind, and wait for the answer; raise `ProblemError` if there is none."""
 
 
-def make_app(service: Caller, keys: Keys) -> FastAPI:
+def make_app(service: Caller, keys: Keys, folder: Path) -> FastAPI:
     """Make the application of a service.
 
     Args:
         service: where the service is.
+        folder: its folder, whose log is read for those who follow it.
         keys: its API keys. Without any at the start, everybody who can connect may do everything, under the names of
             the loopback address only. With some, a key is needed as long as the service runs.
     """
 
     closed = len(keys) > 0
+    readers = Readers(folder / LOG)
 
     def config() -> ServiceConfig:
         if service.config is None:
@@ -182,8 +187,49 @@ def make_app(service: Caller, keys: Keys) -> FastAPI:
     @app.get("/v1/admin/hash")
     async def state_hash() -> JSONResponse:
         """Tell the hash of the whole state, and the record it is of."""
-        found = await tell("hash")
+        return await hashed(True)
+
+    async def hashed(graph: bool) -> JSONResponse:
+        found = await tell("hash", graph)
         return JSONResponse({"sequence": found[0], "hash": found[1]})
+
+    @app.post("/v1/admin/prove")
+    async def prove(graph: bool = True) -> JSONResponse:
+        """Compare the state with that of the service that this one follows, at the same record."""
+        return JSONResponse(await tell("prove", graph))
+
+    @app.get("/v1/log/hash")
+    async def hash_to_compare(graph: bool = True) -> JSONResponse:
+        """Tell the hash of the state to a service that follows this one, with or without the content of the graph."""
+        return await hashed(graph)
+
+    @app.get("/v1/log/head")
+    async def head() -> JSONResponse:
+        """Tell the last durable record, and where the graph is."""
+        durable, store, owner = await tell("durable")
+        return JSONResponse({"sequence": durable, "store": store, "owner": owner, "version": ocgl.__version__})
+
+    @app.get("/v1/log", response_class=Response)
+    async def log(
+        after: Annotated[int, Query(ge=0, lt=1 << 63)],
+        checksum: Annotated[int, Query(ge=0, lt=1 << 32)] = 0,
+        wait: Annotated[float, Query(ge=0, le=30)] = 0.0,
+    ) -> Response:
+        """Return durable records after one, as they lie in the log, to a service that follows this one."""
+        end = asyncio.get_running_loop().time() + wait
+        durable = (await tell("durable"))[0]
+        while durable <= after and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(0.02)
+            durable = (await tell("durable"))[0]
+        if after > durable:
+            raise ProblemError(409, "Another log", f"this log ends with record {durable}; it has no record {after}")
+        try:
+            known, records = await asyncio.to_thread(readers.records, after, durable)
+        except OcglError as error:
+            raise ProblemError(410, "Records are missing", str(error)) from error
+        if known != checksum:
+            raise ProblemError(409, "Another log", f"record {after} of this log is another one")
+        return Response(records, media_type="application/octet-stream", headers={"x-ocgl-durable": str(durable)})
 
     @app.get("/healthz", response_class=PlainTextResponse)
     async def health() -> str:

@@ -9,9 +9,21 @@ from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Any
 
-from ocgl.errors import EmptyBatchError, IdKindError, OcglError, OverloadedError, ServiceError, UnknownNodeError
+from ocgl.errors import (
+    ConfigError,
+    EmptyBatchError,
+    IdKindError,
+    OcglError,
+    OverloadedError,
+    ServiceError,
+    StoreBehindError,
+    StoreRefusedError,
+    StoreUnreachableError,
+    UnknownNodeError,
+)
 from ocgl.serving.calls import Ask, Call, Ingest, Problem, Question, Reply, call_of, frame, frames
 from ocgl.serving.events import WrongEventError
+from ocgl.serving.following import Follower, FollowsError
 from ocgl.serving.service import NotReachedError, Prediction, Service
 from ocgl.serving.status import bound_of, cost_of, figures_of, node_of, state_of
 from ocgl.types import Json
@@ -34,7 +46,9 @@ class Backend:
             "neighborhood": lambda id: service.inspect(lambda engine: engine.neighborhood(id)),
             "promote": service.promote,
             "snapshot": service.snapshot,
-            "hash": lambda: service.inspect(lambda engine: (engine.sequence, engine.state_hash())),
+            "hash": lambda graph: service.inspect(lambda engine: (engine.sequence, engine.state_hash(graph))),
+            "durable": self._durable,
+            "prove": self._prove,
         }
 
     def begin(self, call: Call) -> "Future[Any]":
@@ -80,11 +94,20 @@ class Backend:
         past: Json = {"history": list(service.history)} if history else {}
         return service.inspect(lambda engine: state_of(engine) | figures_of(service) | past)
 
+    def _durable(self) -> "Future[Any]":
+        """Return the last durable record, and where the graph is."""
+        service = self._service
+        return _done([service.durable, service.graphs.shown, service.graphs.owner])
+
+    def _prove(self, graph: bool) -> "Future[Any]":
+        service = self._service
+        if not isinstance(service, Follower):
+            raise ConfigError("this service follows no other one; there is nothing to compare it with")
+        return service.prove(graph)
+
     def _ready(self) -> "Future[Any]":
         service = self._service
-        found: Future[Any] = Future()
-        found.set_result([service.ready, service.failure or service.trouble or "not ready"])
-        return found
+        return _done([service.ready, service.failure or service.trouble or "not ready"])
 
 
 def problem_of(error: BaseException) -> Problem:
@@ -93,7 +116,9 @@ def problem_of(error: BaseException) -> Problem:
         return Problem(429, "Too many requests", str(error), {"retry-after": "1"})
     if isinstance(error, NotReachedError):
         return Problem(409, "Not reached in time", str(error))
-    if isinstance(error, ServiceError | CancelledError):
+    if isinstance(error, FollowsError):
+        return Problem(409, "This service follows another one", str(error))
+    if isinstance(error, ServiceError | CancelledError | StoreUnreachableError | StoreRefusedError | StoreBehindError):
         return Problem(503, "Not ready", str(error), {"retry-after": "5"})
     if isinstance(error, WrongEventError):
         return Problem(422, "Wrong event", error.why, more={"line": error.line})
@@ -104,6 +129,13 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, OcglError):
         return Problem(507 if isinstance(error, OSError) else 422, type(error).__name__, str(error))
     return Problem(500, "Internal error", type(error).__name__)
+
+
+def _done(value: Any) -> "Future[Any]":
+    """Return a future with a result."""
+    found: Future[Any] = Future()
+    found.set_result(value)
+    return found
 
 
 def _then(found: "Future[Any]", change: Callable[[Any], Any]) -> "Future[Any]":

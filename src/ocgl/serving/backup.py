@@ -7,8 +7,7 @@ from ocgl.errors import ConfigError
 from ocgl.files import building
 from ocgl.serving.config import FILE, ServiceConfig
 from ocgl.serving.keys import FILE as KEYS
-from ocgl.serving.log import Log, read_log, segments
-from ocgl.serving.recovery import LOG
+from ocgl.serving.log import LOG, Log, read_log, segments
 
 
 def backup(folder: Path, out: Path) -> int:

@@ -34,6 +34,8 @@ class ServiceConfig(BaseModel):
         least_free: bytes that must be free on the disk; with less, events are refused until there is room.
         snapshot_records: records between two snapshots.
         keys_kept: idempotency keys that are remembered.
+        store: address of the graph on Redis; None for the folder of the service.
+        follows: address of the service whose log this one follows; None for one that takes events.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -56,6 +58,8 @@ class ServiceConfig(BaseModel):
     snapshot_records: PositiveInt = 20_000
     keys_kept: PositiveInt = 100_000
     answer_seconds: PositiveFloat = 30.0
+    store: str | None = None
+    follows: str | None = None
 
     def fixed(self) -> dict[str, Any]:
         """Return what the state of a service depends on; it cannot be changed later."""
@@ -85,9 +89,11 @@ class ServiceConfig(BaseModel):
 
     def write(self, folder: Path) -> None:
         """Write the configuration of a new service."""
-        values = self.model_dump(mode="json")
+        values = self.model_dump(mode="json", exclude_none=True)
         tables = {key: values.pop(key) for key in ("hyperparameters",)}
         lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
         for name, table in tables.items():
             lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
         write_whole(folder / FILE, ("\n".join(lines) + "\n").encode())
+        if self.store is not None:
+            (folder / FILE).chmod(0o600)  # it may hold a password

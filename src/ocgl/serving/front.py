@@ -82,7 +82,8 @@ def main() -> None:
     options = json.loads(sys.argv[1])
     begin_logging(LogFormat(options["logs"]))
     link = Link()
-    made = make_app(link, Keys(Path(options["folder"])))
+    folder = Path(options["folder"])
+    made = make_app(link, Keys(folder), folder)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -12,7 +12,7 @@ from ocgl.errors import ConfigError, DamagedFileError
 from ocgl.files import write_json
 
 FILE = "keys.json"
-Scope = Literal["ingest", "predict", "admin"]
+Scope = Literal["ingest", "predict", "follow", "admin"]
 SCOPES: tuple[str, ...] = get_args(Scope)
 
 

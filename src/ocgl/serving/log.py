@@ -14,12 +14,15 @@ from pathlib import Path
 
 import google_crc32c
 
-from ocgl.errors import DamagedFileError, DiskFullError, WriteError
+from ocgl.errors import DamagedFileError, DiskFullError, ServiceError, WriteError
 from ocgl.files import make_folder
 
+LOG = "log"
+"""Folder of the log in that of a service."""
 _HEAD = struct.Struct("<IIQ")
 SEGMENT = 64 << 20
 """Bytes after which a new segment begins."""
+_MOST_READERS = 16
 MOST = 256 << 20
 """Most bytes of a record."""
 
@@ -124,6 +127,11 @@ class Log:
                 self._file = -1
 
     @property
+    def checksum(self) -> int:
+        """Checksum of the last record; 0 if there is none."""
+        return LogReader(self.folder).records(self.sequence, self.sequence)[0] if self.sequence else 0
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all segments."""
         return sum(path.stat().st_size for path in segments(self.folder))
@@ -184,6 +192,100 @@ def read_log(folder: Path, after: int = 0, until: int | None = None) -> Iterator
                 yield sequence, payload
         if number + 1 < len(files) and expected != _first_of(files[number + 1]):
             raise DamagedFileError(path, f"record {expected} is damaged or missing")
+
+
+class LogReader:
+    """Reads a log that another process writes, from any record on, without reading again what it has read.
+
+    Args:
+        folder: where the segments are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path: Path | None = None
+        self.after = 0
+        """Last record that was read."""
+        self._at = self._checksum = 0
+
+    def records(self, after: int, until: int, most: int = 4 << 20) -> tuple[int, bytes]:
+        """Return the checksum of a record, 0 for the beginning, and the records after it as they lie in the log.
+
+        Args:
+            after: number of the record.
+            until: last record that may be returned; it must be there.
+            most: bytes after which no further record is begun.
+        """
+        if self._path is None or self.after != after:
+            self._seek(after)
+        checksum, parts, size = self._checksum, [], 0
+        while self.after < until and size < most:
+            parts.append(self._next())
+            size += len(parts[-1])
+        return checksum, b"".join(parts)
+
+    def _seek(self, after: int) -> None:
+        files = segments(self._folder)
+        if not files or _first_of(files[0]) > after + 1 or (after and _first_of(files[0]) > after):
+            first = _first_of(files[0]) if files else 1
+            raise DamagedFileError(self._folder, f"it begins with record {first}; record {max(after, 1)} is needed")
+        self._path = next(path for path in reversed(files) if _first_of(path) <= max(after, 1))
+        self.after, self._at, self._checksum = _first_of(self._path) - 1, 0, 0
+        while self.after < after:
+            self._next()
+
+    def _next(self) -> bytes:
+        """Return the next record."""
+        assert self._path is not None
+        number = self.after + 1
+        following = self._folder / _name(number)
+        if following != self._path and following.exists():
+            self._path, self._at = following, 0
+        with self._path.open("rb") as file:
+            file.seek(self._at)
+            head = file.read(_HEAD.size)
+            length, checksum, sequence = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0, 0)
+            payload = file.read(length)
+        if sequence != number or len(payload) < length:
+            raise DamagedFileError(self._path, f"record {number} is not at byte {self._at:,}")
+        self.after, self._at, self._checksum = number, self._at + len(head) + length, checksum
+        return head + payload
+
+
+class Readers:
+    """Readers of a log for several who follow it: each goes on where one of them has stopped.
+
+    Args:
+        folder: where the segments are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._readers: dict[int, LogReader] = {}
+        self._lock = threading.Lock()
+
+    def records(self, after: int, until: int) -> tuple[int, bytes]:
+        """Return what `LogReader.records` returns."""
+        with self._lock:
+            reader = self._readers.pop(after, None) or LogReader(self._folder)
+        found = reader.records(after, until)
+        with self._lock:
+            self._readers[reader.after] = reader
+            while len(self._readers) > _MOST_READERS:
+                del self._readers[next(iter(self._readers))]
+        return found
+
+
+def unpacked(data: bytes, after: int) -> Iterator[tuple[int, bytes, int]]:
+    """Return number, payload and checksum of records that follow a record, as `LogReader` returns them."""
+    at = 0
+    while at < len(data):
+        found = _record(data, at, after + 1)
+        if found is None:
+            raise ServiceError(f"record {after + 1} was damaged on its way")
+        after += 1
+        yield after, found[0], _HEAD.unpack_from(data, at)[1]
+        at = found[1]
 
 
 def _records(path: Path, expected: int) -> Iterator[tuple[int, bytes, int]]:

@@ -28,8 +28,7 @@ from ocgl.serving.events import (
     encode,
 )
 from ocgl.serving.keys import FILE as KEYS
-from ocgl.serving.log import Log, read_log
-from ocgl.serving.recovery import LOG
+from ocgl.serving.log import LOG, Log, read_log
 
 
 def replayed(folder: Path, until: int | None = None) -> Engine:

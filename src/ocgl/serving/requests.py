@@ -15,6 +15,8 @@ from ocgl.serving.keys import Keys
 
 OPEN = ("/healthz", "/readyz", "/", "/static/uplot.js", "/static/uplot.css")
 """Paths that need no key: the dashboard itself holds no data."""
+SCOPES_OF_PATHS = {"/v1/admin": "admin", "/v1/events": "ingest", "/v1/log": "follow"}
+"""Scopes that paths need, by their beginnings; all others need `predict`."""
 LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
 SLOWEST_BODY = 30.0
 """Seconds in which a body must have arrived."""
@@ -75,7 +77,7 @@ def _check_access(request: Request, keys: Keys, closed: bool) -> None:
         raise ProblemError(503, "Not ready", "the keys of this service cannot be read") from error
     if scopes is None:
         raise ProblemError(401, "Unauthorized", "give a valid key", {"www-authenticate": "Bearer"})
-    needed = "admin" if path.startswith("/v1/admin") else "ingest" if path == "/v1/events" else "predict"
+    needed = next((scope for beginning, scope in SCOPES_OF_PATHS.items() if path.startswith(beginning)), "predict")
     if needed not in scopes and "admin" not in scopes:
         raise ProblemError(403, "Forbidden", f"this key has no scope {needed}")
 

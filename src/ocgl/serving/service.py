@@ -48,12 +48,15 @@ from ocgl.serving.events import (
     WrongEventError,
     encode,
 )
-from ocgl.serving.log import Log
+from ocgl.serving.graphs import Graphs, graphs_of
+from ocgl.serving.log import LOG, Log
 from ocgl.serving.notices import Notices
-from ocgl.serving.recovery import LOG, Recovered, recover, write_snapshot
+from ocgl.serving.recovery import Recovered, recover, write_snapshot
 from ocgl.serving.solver import Solver
 from ocgl.types import Json
 
+HEAL_SECONDS = 2.0
+"""Seconds between two looks at the servers of the graph."""
 _LATER = object()
 """What an act returns whose outcome the committer settles."""
 logger = logging.getLogger("ocgl.serving")
@@ -90,6 +93,7 @@ class Service:
 
     Attributes:
         recovered: what was found when it started, in words.
+        durable: last record that is durable.
     """
 
     def __init__(self, folder: Path, config: ServiceConfig | None = None) -> None:
@@ -124,6 +128,7 @@ class Service:
         self.timings: dict[str, deque[float]] = {name: deque(maxlen=1000) for name in ("ingest", "learn", "answer")}
         self.history: deque[Json] = deque(maxlen=900)
         self.snapshot_at = 0
+        self._healed = time.monotonic()
         self.trouble: str | None = None
         self._drained = False
         self.closing = False
@@ -132,24 +137,34 @@ class Service:
             self.log = Log(folder / LOG)
             if self.log.torn is not None:
                 logger.warning("%s", self.log.torn)
-            found = recover(folder, self.config, self.log)
-            self.engine, self._store, self.snapshot_at = found.engine, found.store, found.snapshot
+            self.graphs = self._graphs()
+            found = recover(folder, self.config, self.log, self.graphs)
+            self.engine, self.snapshot_at = found.engine, found.snapshot
             self.recovered = found.facts
-            self._solver.finish(self.engine.models)
+            self.durable = self.engine.sequence
             self._oldest_label = time.monotonic() if len(self.engine.waiting) else None
             self._notices = Notices(self.engine)
-            if self.engine.sequence == 0:
-                self._append(Begin(self.config.fixed()))
+            self._begin()
         except BaseException:
             self._solver.close()
             if found is not None:
-                found.store._release()
+                self.graphs.release(found.engine.store)
             os.close(self._lock_file)
             raise
         self._threads = [
             threading.Thread(target=self._write, name="writer", daemon=True),
             threading.Thread(target=self._sync, name="committer", daemon=True),
         ]
+
+    def _graphs(self) -> Graphs:
+        """Return where the graph is."""
+        return graphs_of(self.folder, self.config)
+
+    def _begin(self) -> None:
+        """Go on with what was under way when the service ended; a new service writes its first record."""
+        self._solver.finish(self.engine.models)
+        if self.engine.sequence == 0:
+            self._append(Begin(self.config.fixed()))
 
     # Starting and stopping
 
@@ -181,7 +196,7 @@ class Service:
         with contextlib.suppress(OcglError, OSError):
             self.log.close()
         with contextlib.suppress(OcglError, OSError):
-            self._store.close()
+            self.graphs.close(self.engine.store)
         self._solver.close()
         if self._lock_file >= 0:
             os.close(self._lock_file)
@@ -316,11 +331,7 @@ class Service:
         """Do everything that is there: questions first, between any two requests."""
         while True:
             self._answer_all()
-            if self.trouble is not None:
-                self._in_background(self._look_for_room)
-            self._in_background(self._publish_all)
-            self._in_background(self._learn_owed)
-            self._in_background(self._learn_late)
+            self._do_what_is_due()
             try:
                 work = self._events.get_nowait()
             except queue.Empty:
@@ -330,6 +341,21 @@ class Service:
             self._run(work)
             if self.engine.sequence - self.snapshot_at >= self.config.snapshot_records:
                 self._in_background(self.take_snapshot)
+
+    def _do_what_is_due(self) -> None:
+        """Do what nobody asks for."""
+        if self.trouble is not None:
+            self._in_background(self._look_for_room)
+        self._in_background(self._publish_all)
+        self._in_background(self._learn_owed)
+        self._in_background(self._learn_late)
+        self._in_background(self._heal)
+
+    def _heal(self) -> None:
+        """Send again what servers of the graph have lost, now and then: somebody may follow."""
+        if time.monotonic() - self._healed > HEAL_SECONDS:
+            self.graphs.heal(self.engine.store)
+            self._healed = time.monotonic()
 
     def _in_background(self, act: Callable[[], object]) -> None:
         """Do what nobody waits for; a full disk is said by /readyz until something can be written again."""
@@ -530,8 +556,10 @@ class Service:
             group = []
             while self._unsynced:
                 group.append(self._unsynced.popleft())
+            applied = self.engine.sequence  # a record that is not applied may be taken back
             try:
                 self.log.sync()
+                self.durable = applied
             except OcglError as error:
                 self.failure = str(error)
             for _, outcome, answer in group:
@@ -552,7 +580,7 @@ class Service:
     def take_snapshot(self) -> int:
         """Take a snapshot; only the writer calls it."""
         self.log.sync()
-        write_snapshot(self.folder, self.engine, self._store)
+        write_snapshot(self.folder, self.engine, self.graphs)
         self.snapshot_at = self.engine.sequence
         return self.snapshot_at
 

@@ -9,7 +9,9 @@ import ocgl
 from ocgl.errors import GraphError, UnknownNodeError
 from ocgl.serving.engine import Engine
 from ocgl.serving.events import Id
+from ocgl.serving.following import Follower
 from ocgl.serving.service import Service
+from ocgl.serving.views import time_of
 from ocgl.types import Json
 
 
@@ -41,7 +43,7 @@ def node_of(engine: Engine, id: str) -> Json:
     return {
         "id": wanted,
         "degree": int(store.degrees([wanted])[0]),
-        "time": float(store.all_times[position]),
+        "time": time_of(store, position),
         "label": engine.known_label(position),
         "answer_at_arrival": None if answer < 0 else engine.classes.named(np.array([answer])).tolist()[0],
         "waiting": position in engine.waiting,
@@ -91,6 +93,8 @@ def figures_of(service: Service) -> Json:
         "recovered": service.recovered,
         "answer": _last_answer(service),
         "milliseconds": {name: _percentiles(list(times)) for name, times in service.timings.items()},
+        "store": service.graphs.shown,
+        "follows": service.figures if isinstance(service, Follower) else None,
         "version": ocgl.__version__,
     }
 

@@ -12,28 +12,48 @@ from ocgl.graph.features import dense
 from ocgl.graph.neighborhood import weigh
 from ocgl.serving.checks import ids_array
 from ocgl.serving.events import Id
-from ocgl.types import AnyArray
+from ocgl.types import AnyArray, PositionArray
 
 _CHUNK = 4096
+
+
+def graph_size(store: GraphStore) -> bytes:
+    """Return the numbers of nodes and edges of a graph."""
+    return canonical_json([store.arrived, len(store), store.edges])
 
 
 def graph_bytes(store: GraphStore) -> Iterable[bytes]:
     """Return the content of a graph, some nodes at a time."""
     arrived = store.arrived
-    yield canonical_json([arrived, len(store), store.edges])
+    yield graph_size(store)
     if not arrived:
         return
-    heads, pool = store.adjacency
     gone, times = store.was_removed(np.arange(arrived)), store.all_times
     for begin in range(0, arrived, _CHUNK):
         chosen = np.arange(begin, min(begin + _CHUNK, arrived), dtype=np.int32)
         there = chosen[~gone[chosen]]
         yield json.dumps(store.ids_at(there).tolist()).encode()
-        yield gone[chosen].tobytes() + times[there].tobytes() + np.ascontiguousarray(heads[there, 1]).tobytes()
+        rows = _rows(store, there)
+        degrees = np.array([len(row) for row in rows], np.int64)
+        yield gone[chosen].tobytes() + times[there].tobytes() + degrees.tobytes()
         yield dense(store.features.take(there)).tobytes()
-        for place in there.tolist():
-            start, degree = heads[place].tolist()
-            yield pool[start : start + degree].tobytes()
+        for row in rows:
+            yield row.tobytes()
+
+
+def _rows(store: GraphStore, positions: PositionArray) -> list[PositionArray]:
+    """Return the neighbours of nodes, by positions of arrival."""
+    elsewhere = getattr(store, "rows_at", None)
+    if elsewhere is not None:  # on Redis
+        return elsewhere(positions)  # type: ignore[no-any-return]
+    heads, pool = store.adjacency
+    return [pool[start : start + degree] for start, degree in heads[positions].tolist()]
+
+
+def time_of(store: GraphStore, position: int) -> float:
+    """Return when the node at a position arrived."""
+    elsewhere = getattr(store, "time_at", None)
+    return float(store.all_times[position] if elsewhere is None else elsewhere(position))
 
 
 def around(store: GraphStore, x: AnyArray, neighbors: list[Id], sampling: NeighborSampling, key: int) -> Neighborhood:

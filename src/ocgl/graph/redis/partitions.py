@@ -88,7 +88,7 @@ class Partitions:
                 self.changed[p] = self.sequence
 
     def heal(self) -> None:
-        """Send partitions what they have lost; raise `GraphError` if one has changes that this process does not know."""
+        """Send partitions what they have lost; raise `GraphError` if one has changes that were not sent from here."""
         for p, (have, _) in enumerate(self.marks()):
             if have > self.last[p]:
                 raise GraphError(f"partition {p} of {self.shown} has change {have}, which this process does not know")

@@ -1,0 +1,159 @@
+"""A service whose graph lies on Redis: it loses nothing, builds its graph anew where it must, and can be followed."""
+
+import json
+import random
+import threading
+import time
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ocgl import errors
+from ocgl.graph.redis import RedisStore
+from ocgl.serving.config import ServiceConfig
+from ocgl.serving.events import parse
+from ocgl.serving.replay import replayed
+from ocgl.serving.service import Service
+from tests.redis.failures import kill_one
+from tests.redis.servers import Cluster, Server, free_ports, need_redis
+from tests.serving.load import (
+    RIDGE,
+    follow_and_compare,
+    kill_and_compare,
+    label,
+    live_equals_offline,
+    node,
+    proven,
+)
+from tests.serving.running import Running
+
+pytestmark = pytest.mark.slow
+NUMBERS = count()
+
+
+def fresh(cluster: Cluster) -> str:
+    return cluster.address(f"serve{next(NUMBERS)}", "timeout=1&patience=20")
+
+
+@pytest.mark.parametrize("name", ["ridge", "er"])
+def test_live_equals_offline(cluster: Cluster, name: str, tmp_path: Path) -> None:
+    live_equals_offline("digits", name, tmp_path / "s", 20, store=fresh(cluster), batch_size=40)
+
+
+def test_kills_under_load_lose_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    found = kill_and_compare(tmp_path / "s", 2, 3, fresh(cluster))
+    assert not any(one["unusable_snapshots"] for one in found)  # the graph was there, as of the snapshot
+
+
+def fed(folder: Path, store: str, first: int, last: int, *more: Any) -> Service:
+    """Start a service, send nodes with labels and other events, and take no snapshot at the end."""
+    there = (folder / "config.toml").exists()
+    config = ServiceConfig(strategy="ridge", features=3, batch_size=4, batch_seconds=0.0, store=store)
+    service = Service(folder, None if there else config)
+    service.start()
+    for i in range(first, last):
+        events = [node(f"n{i}", *([f"n{i - 1}"] if i else []), x=(i % 2, 1 - i % 2, 0.5)), label(f"n{i}", "ab"[i % 2])]
+        service.ingest(parsed(events)).result(30)
+        if i == first + 5:
+            service.snapshot().result(30)
+    for one in more:
+        service.ingest(parsed([one])).result(30)
+    service.failure = "killed"
+    service.stop()
+    return service
+
+
+def parsed(events: list[Any]) -> Any:
+    return parse(json.dumps(events).encode(), False)
+
+
+def opened(folder: Path) -> Service:
+    """Return a service after its start; it must be what the log alone gives."""
+    service = Service(folder)
+    service.failure = "killed"
+    assert service.engine.state_hash() == replayed(folder, service.engine.sequence).state_hash()
+    return service
+
+
+def test_what_the_servers_have_lost_or_have_too_much_of_is_built_anew(tmp_path: Path) -> None:
+    need_redis()
+    folder = tmp_path / "s"
+    with Server(tmp_path / "redis", free_ports(1)[0]) as server:
+        server.wait()
+        address = f"redis://127.0.0.1:{server.port}/built?patience=2"
+        fed(folder, address, 0, 20)
+        service = opened(folder)
+        assert service.recovered["snapshot"] > 0 and not service.recovered["unusable_snapshots"]
+        service._close()
+        # later changes than growth, after the snapshot
+        fed(folder, address, 20, 30, {"type": "remove", "id": "n3"}, {"type": "edge", "source": "n1", "target": "n9"})
+        service = opened(folder)
+        assert any("later edges" in why for why in service.recovered["unusable_snapshots"])
+        service._close()
+        # a record that was applied, but is not in the log any more
+        fed(folder, address, 30, 40)
+        log = sorted((folder / "log").iterdir())[-1]
+        log.write_bytes(log.read_bytes()[:-400])
+        service = opened(folder)
+        assert any("does not know" in why for why in service.recovered["unusable_snapshots"])
+        there = service.engine.store.arrived
+        assert service.recovered["snapshot"] == 0 and 30 < there < 40
+        service._close()
+        # everything
+        fed(folder, address, there, there + 10)
+        server.ask("FLUSHALL")
+        service = opened(folder)
+        assert any("there is no graph" in why for why in service.recovered["unusable_snapshots"])
+        service._close()
+        with pytest.raises(errors.ConfigError, match="belongs to somebody else"):
+            fed(tmp_path / "other", address, 0, 1)
+        reader = RedisStore.attach(address)
+        with pytest.raises(errors.StoreUnreachableError, match="only be read"):
+            reader.add(["x"], [[1.0, 2.0, 3.0]])
+        reader.close()
+    with pytest.raises(errors.StoreUnreachableError):
+        Service(folder)
+
+
+def test_one_that_follows_on_the_same_graph_answers_alike(cluster: Cluster, tmp_path: Path) -> None:
+    options = (*RIDGE, "--shadow", "linear", "--set", "batch_seconds=0.2", "--store", fresh(cluster))
+    with Running(tmp_path / "a", *options) as leader:
+        leader.client.send([node("x"), node("y", "x"), label("x", "a"), {"type": "learn"}])
+        with Running(tmp_path / "b", "--follow", leader.url) as follower:
+            assert follow_and_compare(leader, follower, 4.0)["records"] > 10
+            assert follower.client.status()["store"] == leader.client.status()["store"]
+            assert not (tmp_path / "b" / "graph").exists()
+            proven(follower)
+            follower.kill()
+            leader.client.send([node("z", "x", "y"), label("z", "b")])
+            with Running(tmp_path / "b") as follower:
+                at = leader.client.status()["sequence"]
+                follower.client.ask(["z"], min_sequence=at)
+                assert follower.client.node("z")["degree"] == 2 == leader.client.node("z")["degree"]
+                proven(follower)
+                leader.client.send([{"type": "edge", "source": "z", "target": "asked-0"}, node("w", "z")])
+                leader.client.send([label("w", "a"), {"type": "learn"}])
+                until = time.monotonic() + 20
+                while follower.process.poll() is None and time.monotonic() < until:
+                    time.sleep(0.1)
+                assert follower.process.returncode == 2 and "later edges" in follower.said
+
+
+def test_a_master_that_is_killed_is_nobodys_wrong_answer(tmp_path: Path) -> None:
+    need_redis()
+    rng = random.Random(1)
+    with Cluster(tmp_path / "redis") as cluster:
+        options = (*RIDGE, "--set", "batch_seconds=0.2", "--store", fresh(cluster))
+        with Running(tmp_path / "a", *options) as leader:
+            leader.client.send([node("x"), node("y", "x"), label("x", "a"), {"type": "learn"}])
+            with Running(tmp_path / "b", "--follow", leader.url) as follower:
+                killer = threading.Timer(1.0, kill_one(rng), (cluster,))
+                killer.start()
+                assert follow_and_compare(leader, follower, 8.0)["records"] > 10
+                killer.join()
+                proven(follower)
+                at, state = leader.client.state_hash()
+                leader.stop()
+        assert replayed(tmp_path / "a", at).state_hash() == state
