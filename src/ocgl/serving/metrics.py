@@ -88,6 +88,8 @@ class _State(Collector):
         yield from gauge("edges", "Edges of the graph.", s["edges"])
         yield from gauge("waiting_labels", "Labels that wait for a batch.", s["waiting_labels"])
         yield from gauge("queued_requests", "Requests that wait.", s["queued"])
+        behind = None if s["follows"] is None else s["follows"]["behind"]
+        yield from gauge("records_behind", "Records that the service that is followed is ahead.", behind)
         yield from gauge("log_bytes", "Bytes of the log.", s["log_bytes"])
         yield from gauge("ready", "Whether requests are taken.", int(s["ready"]))
         yield from self._accuracy()
