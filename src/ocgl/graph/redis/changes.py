@@ -1,21 +1,17 @@
 """Changes of a graph as operations on the keys of its partitions; `functions.lua` says which keys there are."""
 
-import struct
 import zlib
 from collections import defaultdict
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ocgl.graph.ids import Kind
+from ocgl.graph.redis._resp import PAGE, SHORT, appended, grouped
 from ocgl.types import AnyArray, IntArray, PositionArray, Rows
 
-PAGE = 64
-"""Nodes of a page."""
-EMPTY_ROW = bytes(8)
-SHORT = 128
-"""Entries of a row that lie with its degree; the others lie in a key of their own."""
 BUCKETS = 4096
 """Buckets of ids in each partition."""
 META = np.dtype([("id", "<i8"), ("time", "<f8")])
@@ -23,7 +19,34 @@ META = np.dtype([("id", "<i8"), ("time", "<f8")])
 TOTALS = np.dtype([("arrived", "<i8"), ("edges", "<i8"), ("removed", "<i8")])
 """What a page holds of a change."""
 
-Operations = dict[int, list[list[Any]]]
+
+@dataclass(frozen=True)
+class Part:
+    """What a change does to one partition.
+
+    Args:
+        keys: keys of `operations`.
+        operations: commands, packed.
+        rows: rows that get entries (32-bit integers); a row can occur several times.
+        counts: how many entries each of them gets (bytes).
+        entries: the entries (32-bit integers).
+        nodes: nodes that get features (32-bit integers).
+        sizes: how many bytes each of them gets (32-bit integers).
+        content: the features.
+    """
+
+    keys: list[str]
+    operations: bytes
+    rows: bytes = b""
+    counts: bytes = b""
+    entries: bytes = b""
+    nodes: bytes = b""
+    sizes: bytes = b""
+    content: bytes = b""
+
+
+Operations = dict[int, Part]
+"""What a change does, by partition."""
 
 
 def id_bytes(id: int | str) -> bytes:
@@ -42,10 +65,6 @@ def partition_of(nodes: Any, partitions: int) -> Any:
     return nodes // PAGE % partitions
 
 
-class Key(str):
-    """A key beside the first one of an operation."""
-
-
 def packed(operations: list[list[Any]]) -> tuple[list[str], bytes]:
     """Return the keys of operations, and the operations as msgpack with texts only: what the Lua of Redis reads.
 
@@ -55,9 +74,7 @@ def packed(operations: list[list[Any]]) -> tuple[list[str], bytes]:
     parts = [b"\xdd", len(operations).to_bytes(4, "big")]
     for kind, key, *rest in operations:
         parts.append(bytes([0x90 | 2 + len(rest)]))
-        for part in (kind, Key(key), *rest):
-            if isinstance(part, Key):
-                part = keys.setdefault(part, 2 + len(keys))
+        for part in (kind, keys.setdefault(key, 2 + len(keys)), *rest):
             text = part if isinstance(part, bytes) else str(part).encode()
             size = len(text)
             if size < 32:
@@ -70,7 +87,7 @@ def packed(operations: list[list[Any]]) -> tuple[list[str], bytes]:
     return list(keys), b"".join(parts)
 
 
-NOTHING = packed([])[1]
+NOTHING = Part(*packed([]))
 """No operations."""
 
 
@@ -83,11 +100,18 @@ class Writer:
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
-        self.operations: Operations = defaultdict(list)
+        self._single: dict[int, list[list[Any]]] = defaultdict(list)
+        self._bulk: dict[int, dict[str, Any]] = defaultdict(lambda: defaultdict(bytes))
+
+    @property
+    def operations(self) -> Operations:
+        """The operations of each partition that the change touches."""
+        touched = sorted({*self._single, *self._bulk})
+        return {p: Part(*packed(self._single[p]), **self._bulk[p]) for p in touched}
 
     def do(self, node: int, *operation: Any) -> None:
         """Add an operation on a key of the partition of a node."""
-        self.operations[int(partition_of(node, self._partitions))].append(list(operation))
+        self._single[int(partition_of(node, self._partitions))].append(list(operation))
 
     def pages(self, letter: str, first: int, rows: AnyArray) -> None:
         """Write rows of nodes that follow each other, from a position on."""
@@ -103,13 +127,22 @@ class Writer:
 
     def features(self, nodes: PositionArray | IntArray, rows: Rows) -> None:
         """Write features of nodes: numbers, or columns and numbers if they are sparse."""
-        if isinstance(rows, np.ndarray):
-            parts = [row.tobytes() for row in rows.astype("<f4")]
+        order, begins = grouped(nodes.astype(np.int32), self._partitions)
+        chosen = rows[order]
+        if isinstance(chosen, np.ndarray):
+            content = memoryview(np.ascontiguousarray(chosen, "<f4").tobytes())
+            starts = 4 * chosen.shape[1] * np.arange(len(order) + 1)
         else:
-            columns, values, at = rows.indices.astype("<i4"), rows.data.astype("<f4"), rows.indptr.tolist()
+            columns, values, at = chosen.indices.astype("<i4"), chosen.data.astype("<f4"), chosen.indptr.tolist()
             parts = [columns[a:b].tobytes() + values[a:b].tobytes() for a, b in pairwise(at)]
-        for node, part in zip(nodes.tolist(), parts, strict=True):
-            self.do(node, "SET", f"x{node}", part)
+            content, starts = memoryview(b"".join(parts)), 8 * np.array(at)
+        sizes = np.diff(starts)
+        for p, (begin, end) in enumerate(pairwise(begins.tolist())):
+            if begin < end:
+                bulk = self._bulk[p]
+                bulk["nodes"] += nodes[order[begin:end]].astype("<i4").tobytes()
+                bulk["sizes"] += sizes[begin:end].astype("<i4").tobytes()
+                bulk["content"] += content[starts[begin] : starts[end]]
 
     def ids(self, first: int, ids: AnyArray, times: AnyArray, kind: Kind) -> None:
         """Write ids and times of nodes from a position on."""
@@ -119,7 +152,7 @@ class Writer:
         for i, id in enumerate(ids.tolist()):
             name = id_bytes(id)
             partition, bucket = place_of(name, self._partitions)
-            self.operations[partition].append(["HSET", f"k{bucket}", name, first + i])
+            self._single[partition].append(["HSET", f"k{bucket}", name, first + i])
             if kind == "text":
                 page, place = divmod(first + i, PAGE)
                 self.do(first + i, "HSET", f"n{page}", place, name)
@@ -133,30 +166,27 @@ class Writer:
             later: end of each edge that has arrived later.
             earlier: the other end.
         """
-        bare = np.setdiff1d(np.arange(first, first + count), np.concatenate([later, earlier]))
-        for node in bare.tolist():
-            self.do(node, "SET", f"r{node}", EMPTY_ROW)
-        if len(later) == 0:
-            return
         rows, entries = np.concatenate([later, earlier]), np.concatenate([earlier, later])
-        order = np.lexsort((entries, rows))
-        rows, ends = rows[order], entries[order].astype("<i4")
-        content = ends.tobytes()
-        begins = np.concatenate([[0], np.nonzero(np.diff(rows))[0] + 1, [len(rows)]]).tolist()
-        for row, begin, end in zip(rows[begins[:-1]].tolist(), begins, begins[1:], strict=False):
-            part = content[4 * begin : 4 * end]
-            if row < first:
-                self.do(row, "+", f"r{row}", part, Key(f"o{row}"))
-            else:
-                self.row(row, ends[begin:end], end - begin)
+        with_edges = np.zeros(count, np.bool_)
+        with_edges[rows[rows >= first] - first] = True
+        bare = (first + np.nonzero(~with_edges)[0]).astype(np.int32)
+        ends = np.sort(rows.astype(np.int64) << 32 | entries)
+        begins, nodes, counts, firsts, entries = appended(ends, bare, self._partitions)
+        places = zip(pairwise(begins.tolist()), pairwise(firsts.tolist()), strict=True)
+        for p, ((begin, end), (from_entry, to_entry)) in enumerate(places):
+            if begin < end:
+                bulk = self._bulk[p]
+                bulk["rows"] += nodes[begin:end].tobytes()
+                bulk["counts"] += counts[begin:end].tobytes()
+                bulk["entries"] += entries[from_entry:to_entry].tobytes()
 
-    def row(self, node: int, entries: AnyArray, version: int) -> None:
+    def row(self, node: int, entries: AnyArray) -> None:
         """Write the row of a node, whole."""
         first, rest = (part.astype("<i4").tobytes() for part in (entries[:SHORT], entries[SHORT:]))
-        self.do(node, "SET", f"r{node}", struct.pack("<ii", len(entries), version) + first)
+        self.do(node, "SET", f"r{node}", first + (len(entries).to_bytes(4, "little") if rest else b""))
         if rest:
             self.do(node, "SET", f"o{node}", rest)
-        elif version > len(entries):  # it may have been longer
+        else:  # it may have been longer
             self.do(node, "DEL", f"o{node}")
 
     def forget(self, nodes: PositionArray, ids: AnyArray, width: int, sparse: bool, kind: Kind) -> None:
@@ -164,8 +194,8 @@ class Writer:
         for node, id in zip(nodes.tolist(), ids.tolist(), strict=True):
             name = id_bytes(id)
             partition, bucket = place_of(name, self._partitions)
-            self.operations[partition].append(["HDEL", f"k{bucket}", name])
-            self.do(node, "SET", f"r{node}", EMPTY_ROW)
+            self._single[partition].append(["HDEL", f"k{bucket}", name])
+            self.do(node, "SET", f"r{node}", b"")
             self.do(node, "DEL", f"o{node}")
             gone = np.zeros(1, META)
             gone["id"] = -1

@@ -3,7 +3,7 @@
 -- Functions of a graph on Redis. KEYS[1] of each call is the mark of one partition: '{tag}w'. All keys of a partition
 -- begin with '{tag}', so they lie in one slot:
 --   w        its mark: 'SEQUENCE CHANGED', the last change that was applied, and the last that was more than growth
---   r<node>  a row: degree and version (32-bit integers), then the first neighbours (32-bit integers, sorted)
+--   r<node>  a row: its first 128 neighbours (32-bit integers, sorted), then its degree if there are more
 --   o<node>  the other neighbours of a row of more than 128
 --   x<node>  features of a node (32-bit floats), after their columns (32-bit integers) if they are sparse
 --   m<page>  id (64-bit integer, -1 for none) and time (64-bit float) of 64 nodes
@@ -36,9 +36,26 @@ local function lacking(keys)
   return redis.error_reply('OCGLLACKING ' .. string.match(mark_of(keys), '^%d+'))
 end
 
+-- Move what a row has too much to its second key. `length` is that of the first key, `added` of it are new.
+local function overflow(key, rest, length, added)
+  local row = redis.call('GET', key)
+  local degree = length / 4
+  if length - added > 4 * SHORT then
+    degree = struct.unpack('<i4', row, 4 * SHORT + 1) + added / 4
+    redis.call('APPEND', rest, string.sub(row, 4 * SHORT + 5))
+  else
+    redis.call('APPEND', rest, string.sub(row, 4 * SHORT + 1))
+  end
+  redis.call('SET', key, string.sub(row, 1, 4 * SHORT) .. struct.pack('<i4', degree))
+end
+
 -- Apply a change, once: one that was applied is passed by, and one that does not follow is refused.
--- All keys are declared: while their slot moves, Redis refuses a call that touches keys on both sides.
--- ARGV: its sequence number; that of the change before it in this partition; 1 if it is more than growth; operations.
+-- While its slot moves, a call must end before it has written anything: Redis refuses it where a key that is declared
+-- is not here. Second keys of rows are not declared, as few rows have one. So two keys that never exist are asked for
+-- first: that fails on both sides of a move.
+-- KEYS: mark; keys of the operations; rows that get entries; features.
+-- ARGV: its sequence number; that of the change before it in this partition; 1 if it is more than growth; operations;
+-- how many entries each row gets, as bytes; the entries; how many bytes each feature gets; the features.
 local function apply(keys, args)
   local mark = mark_of(keys)
   local have, changed = string.match(mark, '^(%d+) (%d+)$')
@@ -49,29 +66,37 @@ local function apply(keys, args)
   if tonumber(have) ~= before then
     return redis.error_reply('OCGLBEHIND ' .. have)
   end
+  local tag, call, sub, byte = tag_of(keys), redis.call, string.sub, string.byte
+  call('EXISTS', tag .. '-', tag .. '--')
   for _, op in ipairs(cmsgpack.unpack(args[4])) do
     local key = keys[tonumber(op[2])]
-    if op[1] == '+' then  -- entries at the end of a row
-      local degree, version = struct.unpack('<i4i4', redis.call('GETRANGE', key, 0, 7))
-      local added, room = #op[3] / 4, math.max(SHORT - degree, 0)
-      if room > 0 then
-        redis.call('SETRANGE', key, 8 + 4 * degree, string.sub(op[3], 1, 4 * room))
+    if op[1] == 'P' then  -- part of a page, which gets its whole size at once
+      if call('EXISTS', key) == 0 then
+        call('SETRANGE', key, op[5] - 1, '\0')
       end
-      if added > room then
-        redis.call('SETRANGE', keys[tonumber(op[4])], 4 * math.max(degree - SHORT, 0), string.sub(op[3], 4 * room + 1))
-      end
-      redis.call('SETRANGE', key, 0, struct.pack('<i4i4', degree + added, version + added))
-    elseif op[1] == 'P' then  -- part of a page, which gets its whole size at once
-      if redis.call('EXISTS', key) == 0 then
-        redis.call('SETRANGE', key, op[5] - 1, '\0')
-      end
-      redis.call('SETRANGE', key, op[3], op[4])
+      call('SETRANGE', key, op[3], op[4])
     else
-      redis.call(op[1], key, unpack(op, 3))
+      call(op[1], key, unpack(op, 3))
     end
   end
+  local counts, entries, sizes, content = args[5], args[6], positions_of(args[7]), args[8]
+  local row, at, full = #keys - #sizes - #counts, 1, 4 * SHORT
+  for i = 1, #counts do
+    local added = 4 * byte(counts, i)
+    local length = call('APPEND', keys[row + i], sub(entries, at, at + added - 1))
+    at = at + added
+    if length > full then
+      local key = keys[row + i]
+      overflow(key, tag .. 'o' .. sub(key, #tag + 2), length, added)
+    end
+  end
+  row, at = #keys - #sizes, 1
+  for i, size in ipairs(sizes) do
+    call('SET', keys[row + i], sub(content, at, at + size - 1))
+    at = at + size
+  end
   mark = args[1] .. ' ' .. (args[3] == '1' and args[1] or changed)
-  redis.call('SET', keys[1], mark)
+  call('SET', keys[1], mark)
   return mark
 end
 
@@ -133,16 +158,21 @@ end
 
 -- Degree of a row, and a function that reads an entry of it; nothing where it lacks.
 local function row_of(tag, node)
-  local head = redis.call('GETRANGE', tag .. 'r' .. node, 0, 3)
-  if #head < 4 then
+  local key = tag .. 'r' .. node
+  local length = redis.call('STRLEN', key)
+  if length == 0 and redis.call('EXISTS', key) == 0 then
     return nil
   end
-  return (struct.unpack('<i4', head)), function(place)
-    local key, at = tag .. 'r' .. node, 8 + 4 * place
+  local degree = length / 4
+  if degree > SHORT then
+    degree = struct.unpack('<i4', redis.call('GETRANGE', key, 4 * SHORT, 4 * SHORT + 3))
+  end
+  return degree, function(place)
+    local held, at = key, 4 * place
     if place >= SHORT then
-      key, at = tag .. 'o' .. node, 4 * (place - SHORT)
+      held, at = tag .. 'o' .. node, 4 * (place - SHORT)
     end
-    local entry = redis.call('GETRANGE', key, at, at + 3)
+    local entry = redis.call('GETRANGE', held, at, at + 3)
     return #entry == 4 and (struct.unpack('<i4', entry)) or nil
   end
 end

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ocgl.errors import GraphError, StoreBehindError
-from ocgl.graph.redis.changes import BUCKETS, NOTHING, PAGE, Operations, packed, partition_of
-from ocgl.graph.redis.servers import LIBRARY, BehindError, Servers, slot_of, tags_of
+from ocgl.graph.redis._resp import PAGE, arranged, grouped, mget, packed_keys
+from ocgl.graph.redis.changes import BUCKETS, NOTHING, Operations, Part, partition_of
+from ocgl.graph.redis.servers import LIBRARY, BehindError, Servers, Values, slot_of, tags_of
 from ocgl.graph.redis.spool import Change, Spool
 from ocgl.types import AnyArray, IntArray, PositionArray
 
@@ -47,6 +48,11 @@ class Partitions:
         self.last, self.changed = [0] * count, [0] * count
         self.grown_since: int | None = None
         self._spool: Spool | None = None
+        texts = [tag.encode() for tag in self._tags]
+        self._lengths = np.array([len(text) for text in texts])
+        self._prefixes = np.zeros((count, self._lengths.max()), np.uint8)
+        for row, text in zip(self._prefixes, texts, strict=True):
+            row[: len(text)] = np.frombuffer(text, np.uint8)
 
     @property
     def shown(self) -> str:
@@ -77,7 +83,7 @@ class Partitions:
     def send(self, operations: Operations, more: bool) -> None:
         """Send the next change to the partitions that it touches; return when all have it."""
         self.sequence += 1
-        self._send([(p, *packed(operations[p])) for p in sorted(operations)], more)
+        self._send(sorted(operations.items()), more)
 
     def note(self, operations: Operations, more: bool) -> None:
         """Take note of the next change, which another process sends."""
@@ -101,14 +107,14 @@ class Partitions:
         A partition that a change does not touch keeps its mark, and a reader cannot know whether it lacks something.
         """
         behind = [p for p in range(self.count) if self.last[p] < self.sequence]
-        self._send([(p, [], NOTHING) for p in behind], False)
+        self._send([(p, NOTHING) for p in behind], False)
         return self.sequence
 
-    def _send(self, parts: Iterable[tuple[int, list[str], bytes]], more: bool) -> None:
+    def _send(self, parts: Iterable[tuple[int, Part]], more: bool) -> None:
         assert self._spool is not None
         changes = []
-        for p, keys, operations in parts:
-            changes.append((p, Change(self.sequence, self.last[p], more, keys, operations)))
+        for p, part in parts:
+            changes.append((p, Change(self.sequence, self.last[p], more, part)))
             self._spool.append(*changes[-1])
             self.last[p] = self.sequence
             if more:
@@ -123,14 +129,28 @@ class Partitions:
         raise StoreBehindError(f"{self.shown} loses changes again and again")
 
     def _apply(self, changes: Iterable[tuple[int, Change]]) -> None:
-        calls = []
-        for p, change in changes:
-            keys = [self.key(p, name) for name in ("w", *change.keys)]
-            numbers = str(change.sequence), str(change.before), str(int(change.more))
-            command = ("FCALL", f"{LIBRARY}_apply", len(keys), *keys, *numbers, change.operations)
-            calls.append((self._slots[p], command))
+        calls = [(self._slots[p], self._command(p, change)) for p, change in changes]
         if calls:
             self._servers.call(calls)
+
+    def _command(self, partition: int, change: Change) -> bytes:
+        """Return the call that applies a change, packed."""
+        part, prefix = change.part, self._prefix(partition)
+        named = [self.key(partition, name).encode() for name in ("w", *part.keys)]
+        count = len(named) + (len(part.rows) + len(part.nodes)) // 4
+        before = (b"FCALL", f"{LIBRARY}_apply".encode(), b"%d" % count, *named)
+        numbers = (b"%d" % change.sequence, b"%d" % change.before, b"%d" % change.more)
+        behind = (*numbers, part.operations, part.counts, part.entries, part.sizes, part.content)
+        return b"".join((
+            b"*%d\r\n" % (3 + count + len(behind)),
+            *(b"$%d\r\n%b\r\n" % (len(text), text) for text in before),
+            packed_keys(np.frombuffer(part.rows, "<i4"), prefix, ord("r")).tobytes(),
+            packed_keys(np.frombuffer(part.nodes, "<i4"), prefix, ord("x")).tobytes(),
+            *(b"$%d\r\n%b\r\n" % (len(text), text) for text in behind),
+        ))  # fmt: skip
+
+    def _prefix(self, partition: int) -> AnyArray:
+        return self._prefixes[partition, : self._lengths[partition]]
 
     def _redo(self, partition: int) -> None:
         """Bring a partition the changes that it has lost."""
@@ -198,6 +218,53 @@ class Partitions:
         keys = (prefix + b"%d" % node for node in nodes.tolist())
         return partition, ("MGET", self.key(partition, "w"), *keys)
 
+    def values(self, *wanted: tuple[str, PositionArray]) -> list[Values]:
+        """Read one key of each node, of several kinds, in one round trip; return the values in the order of the nodes.
+
+        They are there until the next call.
+
+        Args:
+            wanted: letters of keys, and the nodes of each.
+        """
+        found = self._quickly(wanted) if sum(len(nodes) for _, nodes in wanted) else None
+        if found is not None:
+            return found
+        planned = [self.fetches(letter, nodes) for letter, nodes in wanted]
+        answers = iter(self.read([call for _, calls in planned for call in calls]) if planned else [])
+        return [joined_values(len(nodes), [(group, next(answers)) for group in groups])
+                for (_, nodes), (groups, _) in zip(wanted, planned, strict=True)]  # fmt: skip
+
+    def _quickly(self, wanted: Sequence[tuple[str, PositionArray]]) -> list[Values] | None:
+        """Return values if all goes as expected, None if not; nothing has changed then."""
+        slots: list[int] = []
+        commands: list[bytes] = []
+        sizes, plans = [0], []
+        for letter, nodes in wanted:
+            order, begins = grouped(nodes, self.count)
+            packed, ends = mget(nodes, order, begins, self._prefixes, self._lengths, ord(letter))
+            plans.append((len(slots), order, begins))
+            text, bounds, firsts = packed.tobytes(), ends.tolist(), begins.tolist()
+            for p, (begin, end) in enumerate(pairwise(bounds)):
+                if begin < end:
+                    slots.append(self._slots[p])
+                    commands.append(text[begin:end])
+                    sizes.append(firsts[p + 1] - firsts[p] + 1)
+        number = np.cumsum(sizes)
+        found = self._servers.fetch(slots, commands, number)
+        if found is None:
+            return None
+        needed = np.maximum(self.last, self.needed)
+        most = np.iinfo(np.int64).max if self.grown_since is None else self.grown_since
+        values = []
+        for first, order, begins in plans:
+            fresh, places, long = arranged(
+                found.data, found.places, found.sizes, number, first, order, begins, needed, most
+            )
+            if not fresh:
+                return None
+            values.append(Values(found.data, places, long))
+        return values
+
     def fetches(self, letter: str, nodes: PositionArray) -> tuple[list[IntArray], list[Call]]:
         """Return which nodes lie together, and the calls that read one key of each."""
         groups = self.grouped(nodes)
@@ -254,6 +321,17 @@ class Partitions:
             elif None in answer[1:]:
                 raise StoreBehindError(f"keys of {self.shown} are missing: were they deleted, or evicted?")
         return behind
+
+
+def joined_values(count: int, answers: list[tuple[IntArray, list[bytes]]]) -> Values:
+    """Return values that are objects as values among bytes."""
+    places, sizes, end = np.empty(count, np.int64), np.empty(count, np.int64), 0
+    for group, values in answers:
+        sizes[group] = np.fromiter(map(len, values), np.int64, len(values))
+        places[group] = end + np.cumsum(sizes[group]) - sizes[group]
+        end += int(sizes[group].sum())
+    content = b"".join([value for _, values in answers for value in values])
+    return Values(np.frombuffer(content, np.uint8).copy(), places, sizes)
 
 
 def pages_of(arrived: int, sequence: int) -> int:

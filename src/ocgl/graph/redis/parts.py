@@ -15,7 +15,8 @@ from ocgl.graph._kernels.sparse_rows import SparseRows
 from ocgl.graph.features import DenseTable, SparseTable, table_of
 from ocgl.graph.ids import Kind, as_objects
 from ocgl.graph.redis.cache import RowCache
-from ocgl.graph.redis.reading import Stored, dense, sparse
+from ocgl.graph.redis.reading import dense, sparse
+from ocgl.graph.redis.servers import Values
 from ocgl.types import AnyArray, BoolArray, FloatArray, IntArray, PositionArray, Rows
 
 if TYPE_CHECKING:
@@ -254,7 +255,7 @@ class RemoteTable(_OnServers, DenseTable):
         """Bring rows here, and return the degrees of their nodes, in one round trip."""
         missing = self.cache.lacking(nodes)
         stored, degrees = self._store.reader.features_and_degrees(missing, nodes, then)
-        rows = dense(stored, len(missing), self.width)
+        rows = dense(stored, self.width)
         self.cache.slots(nodes, lambda some: rows if len(some) == len(rows) else self._fetched(some))
         return degrees
 
@@ -277,7 +278,7 @@ class RemoteTable(_OnServers, DenseTable):
         return self.cache.slots(np.asarray(nodes, np.int32), self._fetched)
 
     def _fetched(self, nodes: PositionArray) -> FloatArray:
-        return dense(self._store.reader.features(nodes), len(nodes), self.width)
+        return dense(self._store.reader.features(nodes), self.width)
 
 
 class RemoteSparseTable(_OnServers, SparseTable):
@@ -331,8 +332,8 @@ class RemoteSparseTable(_OnServers, SparseTable):
             self.forget()
         return np.array([node for node in dict.fromkeys(nodes.tolist()) if node not in self._held], np.int32)
 
-    def _take_in(self, nodes: PositionArray, stored: Stored) -> None:
-        for node, row in zip(nodes.tolist(), sparse(stored, len(nodes)), strict=True):
+    def _take_in(self, nodes: PositionArray, stored: Values) -> None:
+        for node, row in zip(nodes.tolist(), sparse(stored), strict=True):
             self._held[node] = row
             self._bytes += 8 * len(row[0]) + 8
 

@@ -10,13 +10,13 @@ from ocgl.errors import StoreBehindError
 from ocgl.graph._kernels.sparsify import Sparsified, _ordered
 from ocgl.graph.ids import Kind
 from ocgl.graph.redis._kernels import drawn, found_in, joined
+from ocgl.graph.redis._resp import gathered, rows_in
 from ocgl.graph.redis.changes import META, TOTALS, id_bytes, place_of
-from ocgl.graph.redis.partitions import Partitions, as_bytes
+from ocgl.graph.redis.partitions import Partitions, as_bytes, joined_values
+from ocgl.graph.redis.servers import Values
 from ocgl.types import AnyArray, BoolArray, FloatArray, IntArray, PositionArray
 
 _KEYS = (1 << 64) - 1
-Stored = list[tuple[IntArray, list[bytes]]]
-"""Values of nodes that lie together: which nodes, and their values."""
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,12 @@ class Beginnings:
 
     Args:
         degrees: their degrees.
-        versions: their versions.
         firsts: where the entries of each begin.
         lengths: how many of them are here.
         entries: the entries.
     """
 
     degrees: PositionArray
-    versions: PositionArray
     firsts: IntArray
     lengths: IntArray
     entries: PositionArray
@@ -51,16 +49,9 @@ class Reader:
     # Rows
 
     def rows(self, nodes: PositionArray) -> Beginnings:
-        """Return degrees of rows, and their first entries."""
-        sizes, begins = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
-        values, end = [b""], 0
-        for group, found in self._partitions.ask(self._partitions.fetches("r", nodes)):
-            sizes[group] = np.fromiter(map(len, found), np.int64, len(found)) // 4
-            begins[group] = end + np.cumsum(sizes[group]) - sizes[group]
-            end += int(sizes[group].sum())
-            values += found
-        entries = np.frombuffer(b"".join(values), "<i4")
-        return Beginnings(entries[begins], entries[begins + 1], begins + 2, sizes - 2, entries)
+        """Return the rows of nodes, as far as they lie with their degrees."""
+        (values,) = self._partitions.values(("r", nodes))
+        return _rows_of(values)
 
     def completed(self, nodes: PositionArray, rows: Beginnings) -> Beginnings:
         """Return rows with all their entries."""
@@ -72,13 +63,12 @@ class Reader:
                 parts += rows.entries[firsts[i] : firsts[i] + lengths[i]], np.frombuffer(rest, "<i4")
                 firsts[i], lengths[i] = end, rows.degrees[i]
                 end += int(lengths[i])
-        return Beginnings(rows.degrees, rows.versions, firsts, lengths, np.concatenate(parts))
+        return Beginnings(rows.degrees, firsts, lengths, np.concatenate(parts))
 
-    def whole_rows(self, nodes: PositionArray) -> tuple[list[PositionArray], list[int]]:
-        """Return whole rows and their versions."""
+    def whole_rows(self, nodes: PositionArray) -> list[PositionArray]:
+        """Return whole rows."""
         rows = self.completed(nodes, self.rows(nodes))
-        found = [rows.entries[a : a + n] for a, n in zip(rows.firsts, rows.lengths, strict=True)]
-        return found, rows.versions.tolist()
+        return [rows.entries[a : a + n] for a, n in zip(rows.firsts, rows.lengths, strict=True)]
 
     def degrees(self, nodes: PositionArray, then: int | None = None) -> PositionArray:
         """Return the degrees of nodes, now or when `then` nodes had arrived."""
@@ -98,25 +88,24 @@ class Reader:
 
     # Features, ids and totals
 
-    def features(self, nodes: PositionArray) -> Stored:
-        """Return features as they are stored; see `dense` and `sparse`."""
-        return self._partitions.ask(self._partitions.fetches("x", nodes))
+    def features(self, nodes: PositionArray) -> Values:
+        """Return features as they are stored, until the next call; see `dense` and `sparse`."""
+        return self._partitions.values(("x", nodes))[0]
 
     def features_and_degrees(
         self, missing: PositionArray, nodes: PositionArray, then: int | None
-    ) -> tuple[Stored, PositionArray]:
+    ) -> tuple[Values, PositionArray]:
         """Return features of some nodes and degrees of others, in one round trip."""
-        more, fetches = self._partitions.fetches("x", missing)
         if then is None:
-            groups, calls = self._partitions.fetches("r", nodes)
-        else:
-            groups, calls = self._partitions.functions("degrees_at", nodes, str(then))
+            stored, rows = self._partitions.values(("x", missing), ("r", nodes))
+            return stored, rows_in(rows.data, rows.places, rows.sizes)[0]
+        more, fetches = self._partitions.fetches("x", missing)
+        groups, calls = self._partitions.functions("degrees_at", nodes, str(then))
         answers = self._partitions.read(fetches + calls)
         degrees = np.empty(len(nodes), np.int32)
-        for group, found in zip(groups, answers[len(more) :], strict=True):
-            heads = found[0] if then is not None else b"".join([row[:4] for row in found])
-            degrees[group] = np.frombuffer(heads, "<i4")
-        return list(zip(more, answers, strict=False)), degrees
+        for group, (content,) in zip(groups, answers[len(more) :], strict=True):
+            degrees[group] = np.frombuffer(content, "<i4")
+        return joined_values(len(missing), list(zip(more, answers, strict=False))), degrees
 
     def positions(self, ids: list[Any]) -> list[int]:
         """Return the positions of ids, -1 for none."""
@@ -254,19 +243,24 @@ class Reader:
         return _ordered(nodes, adjacent, len(near) + len(far) + int(probes.sum()), count)
 
 
-def dense(stored: Stored, count: int, width: int) -> FloatArray:
-    """Return dense features, as arrays."""
-    rows = np.empty((count, width), np.float32)
-    for group, found in stored:
-        rows[group] = np.frombuffer(b"".join(found), "<f4").reshape(-1, width)
+def _rows_of(values: Values) -> Beginnings:
+    degrees, firsts, lengths, entries = rows_in(values.data, values.places, values.sizes)
+    return Beginnings(degrees, firsts, lengths, entries.view("<i4"))
+
+
+def dense(stored: Values, width: int) -> FloatArray:
+    """Return dense features, as an array."""
+    rows = np.empty((len(stored.places), width), np.float32)
+    if (stored.sizes != 4 * width).any():
+        raise StoreBehindError("features have a size that is not theirs: were they written by something else?")
+    gathered(stored.data, stored.places, rows.view(np.uint8))
     return rows
 
 
-def sparse(stored: Stored, count: int) -> list[tuple[PositionArray, FloatArray]]:
+def sparse(stored: Values) -> list[tuple[PositionArray, FloatArray]]:
     """Return columns and values of sparse features."""
-    rows: list[Any] = [None] * count
-    for group, found in stored:
-        for i, part in zip(group.tolist(), found, strict=True):
-            half = len(part) // 2
-            rows[i] = np.frombuffer(part[:half], "<i4"), np.frombuffer(part[half:], "<f4")
+    rows = []
+    for place, size in zip(stored.places.tolist(), stored.sizes.tolist(), strict=True):
+        part = stored.data[place : place + size].tobytes()
+        rows.append((np.frombuffer(part[: size // 2], "<i4"), np.frombuffer(part[size // 2 :], "<f4")))
     return rows

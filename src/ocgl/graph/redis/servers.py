@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from redis.connection import Connection, SSLConnection
 from redis.exceptions import (
     AskError,
@@ -27,8 +28,10 @@ from redis.exceptions import (
 
 import redis
 from ocgl.errors import ConfigError, StoreRefusedError, StoreUnreachableError
+from ocgl.graph.redis._resp import DONE, OTHER, scanned
 from ocgl.graph.redis.address import Address
 from ocgl.graph.redis.wire import Wire
+from ocgl.types import AnyArray, IntArray
 
 SLOTS = 16384
 _CODE = files("ocgl.graph.redis").joinpath("functions.lua").read_text()
@@ -38,13 +41,31 @@ _PASSING = (
     ConnectionError, TimeoutError, ClusterDownError, MasterDownError, TryAgainError, BusyLoadingError, ReadOnlyError,
 )  # fmt: skip
 """Errors that end by themselves when a failover or a move is over."""
+_LEAST_ROOM = 1 << 17
 _FINAL = (AuthenticationError, NoPermissionError)
 
 Node = tuple[str, int]
+Command = tuple[Any, ...] | bytes
+"""A command, packed or not."""
 
 
 class BehindError(Exception):
     """A partition lacks changes that were applied to it."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values among the bytes of answers.
+
+    Args:
+        data: the bytes.
+        places: where each value begins.
+        sizes: how long it is.
+    """
+
+    data: AnyArray
+    places: IntArray
+    sizes: IntArray
 
 
 @dataclass
@@ -96,6 +117,7 @@ class Servers:
         self.address = address
         self.traffic = Traffic()
         self._connections: dict[Node, Wire] = {}
+        self._room = np.empty(1 << 20, np.uint8)
         self._owners: list[tuple[int, Node]] = []
         self.is_cluster = False
         self._patiently(self._learn_topology)
@@ -106,7 +128,7 @@ class Servers:
             connection.close()
         self._connections.clear()
 
-    def call(self, calls: Sequence[tuple[int, tuple[Any, ...]]], needed: Sequence[int] = ()) -> list[Any]:
+    def call(self, calls: Sequence[tuple[int, Command]], needed: Sequence[int] = ()) -> list[Any]:
         """Send a command to the owner of each slot, all at once; return the answers.
 
         Follows slots that move, and tries again while servers cannot be reached. Every command must be safe to repeat.
@@ -140,6 +162,64 @@ class Servers:
             if any(type(error) is not AskError for error in failed.values()):
                 self._refresh()
 
+    def fetch(self, slots: Sequence[int], commands: Sequence[bytes], firsts: IntArray) -> Values | None:
+        """Send one MGET to the owner of each slot, all at once; return where the values are, until the next call.
+
+        This is the fast way. None means that something was not as expected: a server that does not answer, a slot that
+        has moved, a value that lacks. Then nothing has come of it, and `call` is to be asked instead.
+
+        Args:
+            slots: the slots.
+            commands: the commands, packed.
+            firsts: number of the first value of each answer, and how many values there are.
+        """
+        groups: dict[Node, list[int]] = defaultdict(list)
+        for i, slot in enumerate(slots):
+            groups[self._owner(slot)].append(i)
+        places, sizes = np.empty(firsts[-1], np.int64), np.empty(firsts[-1], np.int64)
+        sent: list[tuple[Wire, list[int]]] = []
+        for node, group in groups.items():
+            try:
+                wire = self._connected(node)
+                data = b"".join([commands[i] for i in group]) if len(group) > 1 else commands[group[0]]
+                self.traffic.sent += wire.send_bytes(data)
+                sent.append((wire, group))
+            except (redis.exceptions.RedisError, OSError):
+                self._forget(node)
+        end, complete = 0, len(sent) == len(groups)
+        for wire, group in sent:
+            begin, end = end, self._scan(wire, np.array(group), end, firsts, places, sizes)
+            complete = complete and end >= 0
+            if end < 0:
+                end = begin
+        self.traffic.commands += len(commands)
+        if not complete:
+            self.traffic.retries += 1
+            return None
+        self.traffic.trips += 1
+        self.traffic.received += end
+        return Values(self._room, places, sizes)
+
+    def _scan(
+        self, wire: Wire, group: IntArray, begin: int, firsts: IntArray, places: IntArray, sizes: IntArray
+    ) -> int:  # fmt: skip
+        """Read the answers of a server behind what there is; return where they end, -1 if they are not as expected."""
+        state, end = np.array([begin, 0, -1], np.int64), begin
+        try:
+            while True:
+                if len(self._room) - end < _LEAST_ROOM:
+                    self._room = np.concatenate([self._room, np.empty(len(self._room), np.uint8)])
+                end += wire.receive(self._room[end:].data)
+                found = scanned(self._room, end, state, group, firsts, places, sizes)
+                if found == DONE:
+                    return end
+                if found == OTHER:
+                    wire.skip(self._room[begin:end].tobytes(), len(group))
+                    return -1
+        except (redis.exceptions.RedisError, OSError):
+            self._forget(wire.node)
+            return -1
+
     def _judge(self, error: Exception, needed: int) -> Exception | None:
         """Return an error that passes by waiting, None for one that is mended by asking elsewhere; raise others."""
         if isinstance(error, AskError):  # MovedError is one
@@ -161,7 +241,7 @@ class Servers:
         raise StoreRefusedError(f"{self.address.shown} refuses a command: {text}") from error
 
     def _round(
-        self, calls: Sequence[tuple[int, tuple[Any, ...]]], waiting: Iterable[int], asking: dict[int, Node],
+        self, calls: Sequence[tuple[int, Command]], waiting: Iterable[int], asking: dict[int, Node],
         answers: list[Any],
     ) -> dict[int, Exception]:  # fmt: skip
         """Send the waiting commands and read their answers; return those that have failed."""
@@ -173,7 +253,7 @@ class Servers:
         for node, group in groups.items():
             try:
                 connection = self._connected(node)
-                commands = []
+                commands: list[Command] = []
                 for i in group:
                     commands += [("ASKING",), calls[i][1]] if i in asking else [calls[i][1]]
                 self.traffic.sent += connection.send(commands)

@@ -5,9 +5,11 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from ocgl.graph.growable import Growable
+from ocgl.graph.redis.changes import Part
 
 
 @dataclass(frozen=True)
@@ -18,15 +20,13 @@ class Change:
         sequence: number of the change.
         before: number of the change before it in the same partition.
         more: whether it is more than growth.
-        keys: the keys that it touches.
-        operations: what to do, packed.
+        part: what to do.
     """
 
     sequence: int
     before: int
     more: bool
-    keys: list[str]
-    operations: bytes
+    part: Part
 
 
 class Spool:
@@ -48,7 +48,7 @@ class Spool:
 
     def append(self, partition: int, change: Change) -> None:
         """Add a change."""
-        content = "\n".join(change.keys).encode() + b"\n\n" + change.operations
+        content = msgspec.msgpack.encode(change.part)
         self._file.seek(self._end)
         self._file.write(content)
         size = len(content)
@@ -61,8 +61,8 @@ class Spool:
         self._file.flush()
         index = self._index[partition].rows
         for entry in index[np.searchsorted(index[:, 0], sequence, side="right") :].tolist():
-            keys, _, operations = os.pread(self._file.fileno(), entry[4], entry[3]).partition(b"\n\n")
-            yield Change(entry[0], entry[1], bool(entry[2]), keys.decode().split(), operations)
+            part = msgspec.msgpack.decode(os.pread(self._file.fileno(), entry[4], entry[3]), type=Part)
+            yield Change(entry[0], entry[1], bool(entry[2]), part)
 
     def close(self) -> None:
         """Delete the file."""

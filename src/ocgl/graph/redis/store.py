@@ -29,7 +29,7 @@ from ocgl.graph.redis.servers import Servers, slot_of
 from ocgl.graph.store import GraphStore
 from ocgl.types import AnyArray, DoubleArray, Json, PositionArray, Rows
 
-LAYOUT = 1
+LAYOUT = 2
 _CLOSED = "it is closed"
 
 
@@ -307,8 +307,8 @@ class RedisStore(GraphStore):
             ends[a].append(b)
             ends[b].append(a)
         nodes = np.array(sorted(ends), np.int32)
-        for node, row, version in zip(nodes.tolist(), *self.reader.whole_rows(nodes), strict=True):
-            writer.row(node, change(row, ends[node]), version + 1)
+        for node, row in zip(nodes.tolist(), self.reader.whole_rows(nodes), strict=True):
+            writer.row(node, change(row, ends[node]))
 
     def _write_update(self, writer: Writer, arrays: dict[str, AnyArray], rows: Rows | None) -> None:
         assert rows is not None
@@ -316,10 +316,10 @@ class RedisStore(GraphStore):
 
     def _write_remove(self, writer: Writer, arrays: dict[str, AnyArray], rows: Rows | None) -> None:
         nodes = arrays["positions"]
-        own, _ = self.reader.whole_rows(nodes)
+        own = self.reader.whole_rows(nodes)
         around = np.setdiff1d(np.concatenate(own), nodes).astype(np.int32)
-        for node, row, version in zip(around.tolist(), *self.reader.whole_rows(around), strict=True):
-            writer.row(node, np.setdiff1d(row, nodes), version + 1)
+        for node, row in zip(around.tolist(), self.reader.whole_rows(around), strict=True):
+            writer.row(node, np.setdiff1d(row, nodes))
         table = self.features
         writer.forget(nodes, self.ids_at(nodes), table.width, table.sparse, self._ids.kind)
         among = sum(int(np.isin(row, nodes).sum()) for row in own) // 2
@@ -342,7 +342,7 @@ class RedisStore(GraphStore):
     def rows_at(self, positions: PositionArray) -> list[PositionArray]:
         """Return the neighbours of nodes, by positions of arrival."""
         with self._lock:
-            rows, _ = self.reader.whole_rows(positions)
+            rows = self.reader.whole_rows(positions)
         return rows if self.then is None else [row[: np.searchsorted(row, self.then)] for row in rows]
 
     @property

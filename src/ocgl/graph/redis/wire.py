@@ -12,6 +12,7 @@ from redis.connection import Connection, SSLConnection
 from redis.exceptions import ConnectionError, InvalidResponse, TimeoutError
 
 _CHUNK = 1 << 18
+_CLOSED = "the server has closed the connection"
 
 
 class Wire:
@@ -28,14 +29,34 @@ class Wire:
         self._reader: Any = hiredis.Reader(protocolError=InvalidResponse, replyError=parser.parse_error)
         self.node: tuple[str, int] = self._connection.host, self._connection.port
 
-    def send(self, commands: list[tuple[Any, ...]]) -> int:
-        """Send commands; return their bytes."""
-        data = b"".join(map(hiredis.pack_command, commands))
+    def send(self, commands: list[tuple[Any, ...] | bytes]) -> int:
+        """Send commands, packed already or not; return their bytes."""
+        data = b"".join([one if isinstance(one, bytes) else hiredis.pack_command(one) for one in commands])
+        return self.send_bytes(data)
+
+    def send_bytes(self, data: bytes) -> int:
+        """Send commands as they are; return their bytes."""
         try:
             self._socket.sendall(data)
         except OSError as error:
             raise _named(error) from error
         return len(data)
+
+    def receive(self, room: memoryview) -> int:
+        """Write to `room` what has come; return how many bytes."""
+        try:
+            came: int = self._socket.recv_into(room)
+        except OSError as error:
+            raise _named(error) from error
+        if not came:
+            raise ConnectionError(_CLOSED)
+        return came
+
+    def skip(self, data: bytes, answers: int) -> None:
+        """Read as many answers, the first bytes of which are here already, and drop them."""
+        self._reader.feed(data)
+        for _ in range(answers):
+            self.read()
 
     def read(self) -> tuple[Any, int]:
         """Return the next answer, which may be an error, and the bytes that came for it."""
@@ -46,7 +67,7 @@ class Wire:
             except OSError as error:
                 raise _named(error) from error
             if not data:
-                raise ConnectionError("the server has closed the connection")
+                raise ConnectionError(_CLOSED)
             came += len(data)
             self._reader.feed(data)
         return answer, came
