@@ -204,31 +204,26 @@ class Partitions:
 
     def _quickly(self, wanted: Sequence[tuple[str, PositionArray]]) -> list[Values] | None:
         """Return values if all goes as expected, None if not; nothing has changed then."""
-        slots: list[int] = []
-        commands: list[bytes] = []
-        sizes, plans = [0], []
+        requests, asked, plans = [], [np.zeros(1, np.int64)], []
         for letter, nodes in wanted:
             order, begins = grouped(nodes, self.count)
-            packed, ends = mget(nodes, order, begins, self._prefixes, self._lengths, ord(letter))
-            plans.append((len(slots), order, begins))
-            text, bounds, firsts = packed.tobytes(), ends.tolist(), begins.tolist()
-            for p, (begin, end) in enumerate(pairwise(bounds)):
-                if begin < end:
-                    slots.append(self._slots[p])
-                    commands.append(text[begin:end])
-                    sizes.append(firsts[p + 1] - firsts[p] + 1)
-        number = np.cumsum(sizes)
-        found = self._servers.fetch(slots, commands, number)
+            packed, ends, values = mget(nodes, order, begins, self._prefixes, self._lengths, ord(letter))
+            requests.append((packed.data, ends))
+            asked.append(values)
+            plans.append((order, begins))
+        firsts = np.cumsum(np.concatenate(asked))
+        found = self._servers.fetch(self._slots, requests, firsts)
         if found is None:
             return None
-        needed = np.maximum(self.last, self.needed)
-        values = []
-        for first, order, begins in plans:
-            fresh, places, long = arranged(found.data, found.places, found.sizes, number, first, order, begins, needed)
+        needed, read = np.maximum(self.last, self.needed), []
+        for number, (order, begins) in enumerate(plans):
+            fresh, places, sizes = arranged(
+                found.data, found.places, found.sizes, firsts, number * self.count, order, begins, needed
+            )
             if not fresh:
                 return None
-            values.append(Values(found.data, places, long))
-        return values
+            read.append(Values(found.data, places, sizes))
+        return read
 
     def fetches(self, letter: str, nodes: PositionArray) -> tuple[list[IntArray], list[Call]]:
         """Return which nodes lie together, and the calls that read one key of each."""
