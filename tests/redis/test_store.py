@@ -201,6 +201,29 @@ def test_a_reader_is_refused_what_may_lack(cluster: Cluster) -> None:
         reader.sample([3], PLAIN, 0, as_of=5)
 
 
+def test_lost_changes_are_sent_again_unless_they_were_forgotten(tmp_path: Any) -> None:
+    with Server(tmp_path, free_ports(1)[0]) as server:
+        server.wait()
+        memory, store = GraphStore(), RedisStore(f"redis://127.0.0.1:{server.port}/lost")
+        grown([memory, store], steps=10)
+        before, mark = store.partitions._spool.nbytes if store.partitions._spool else 0, store.mark
+        store.add([10_000], np.ones((1, 8)), [[10_000], [3]])
+        memory.add([10_000], np.ones((1, 8)), [[10_000], [3]])
+        meta = f"{{{store.address.name}}}meta"
+        for key in server.ask("KEYS", "*"):
+            if key != meta.encode():
+                server.ask("DEL", key)
+        store.heal()
+        assert store.servers.traffic.redone > 10
+        same(memory.sample([3, 10_000], PLAIN, 1), store.sample([3, 10_000], PLAIN, 1))
+        store.forget(mark)
+        assert store.partitions._spool is not None and store.partitions._spool.nbytes < before / 5
+        store.add([10_001], np.ones((1, 8)))
+        server.ask("FLUSHALL")
+        with pytest.raises(StoreBehindError, match="not remembered"):
+            store.heal()
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_reader_forgets_what_another_process_has_changed(cluster: Cluster, sparse: bool) -> None:
     where = cluster.address(f"g{next(NUMBERS)}")

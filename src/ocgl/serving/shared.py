@@ -32,6 +32,7 @@ class SharedGraphs:
         assert config.store is not None
         self.address, self._config = address_of(config.store), config
         self._follows = owner is not None
+        self._marked: Json | None = None
         self.shown: str = self.address.shown
         self.owner: str = owner or _owner_of(folder)
 
@@ -60,9 +61,15 @@ class SharedGraphs:
         return isinstance(error, GraphError) and not out_of_reach and not self._follows
 
     def mark(self, store: GraphStore) -> Json:
-        """Return how far the graph is; the servers make it durable, or the log builds it anew."""
+        """Return how far the graph is; the servers make it durable, or the log builds it anew.
+
+        What was sent before the last mark but one will not be sent again.
+        """
         assert isinstance(store, RedisStore)
-        return {"address": self.address.shown, "graph": store.mark}
+        if self._marked is not None:
+            store.forget(self._marked)
+        self._marked = store.mark
+        return {"address": self.address.shown, "graph": self._marked}
 
     def heal(self, store: GraphStore) -> None:
         """Send the servers what they have lost."""

@@ -79,8 +79,10 @@ def grouped(nodes: PositionArray, partitions: int) -> tuple[IntArray, IntArray]:
 @kernel
 def mget(
     nodes: PositionArray, order: IntArray, begins: IntArray, prefixes: AnyArray, lengths: IntArray, letter: int
-) -> tuple[AnyArray, IntArray]:
-    """Return one MGET for each partition that has nodes: its mark, and a key of each node; and where each one begins.
+) -> tuple[AnyArray, IntArray, IntArray]:
+    """Return one MGET for each partition that has nodes: its mark, and a key of each node.
+
+    Where each one begins is returned as well, and how many values it asks for.
 
     Args:
         nodes: the nodes.
@@ -92,10 +94,11 @@ def mget(
     """
     count = len(begins) - 1
     out = np.empty(len(nodes) * (prefixes.shape[1] + 20) + count * (prefixes.shape[1] + 48), np.uint8)
-    ends = np.zeros(count + 1, np.int64)
+    ends, asked = np.zeros(count + 1, np.int64), np.zeros(count, np.int64)
     at = 0
     for p in range(count):
         if begins[p + 1] > begins[p]:
+            asked[p] = begins[p + 1] - begins[p] + 1
             at = _put_head(out, at, _STAR, begins[p + 1] - begins[p] + 2)
             at = _put_head(out, at, _DOLLAR, 4)
             out[at], out[at + 1], out[at + 2], out[at + 3] = 77, 71, 69, 84  # MGET
@@ -104,7 +107,7 @@ def mget(
             for i in range(begins[p], begins[p + 1]):
                 at = _put_key(out, at, prefixes[p], lengths[p], letter, nodes[order[i]])
         ends[p + 1] = at
-    return out[:at], ends
+    return out[:at], ends, asked
 
 
 @kernel
@@ -128,13 +131,17 @@ def scanned(
         end: where it ends.
         state: where to go on, the answer there, and its next value, -1 for its head. Written back.
         group: the answers that are expected, in order.
-        firsts: number of the first value of each answer; the one behind says how many there are.
+        firsts: number of the first value of each answer; the one behind says how many there are. If none, no such
+            answer comes.
         places: gets where each value lies.
         sizes: gets how long it is.
     """
     at, number, value = state[0], state[1], state[2]
     while number < len(group):
         wanted = firsts[group[number] + 1] - firsts[group[number]]
+        if wanted == 0:
+            number += 1
+            continue
         if at >= end:
             break
         if data[at] != (_STAR if value < 0 else _DOLLAR):
@@ -184,11 +191,10 @@ def arranged(
         most: change after which partitions may only have grown.
     """
     where, long = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
-    answer = first
     for p in range(len(begins) - 1):
         if begins[p] == begins[p + 1]:
             continue
-        value = firsts[answer]
+        value = firsts[first + p]
         sequence = changed = np.int64(0)  # the mark is 'SEQUENCE CHANGED'
         for i in range(places[value], places[value] + sizes[value]):
             if _ZERO <= data[i] <= _ZERO + 9:
@@ -200,7 +206,6 @@ def arranged(
         for i in range(begins[p], begins[p + 1]):
             value += 1
             where[order[i]], long[order[i]] = places[value], sizes[value]
-        answer += 1
     return True, where, long
 
 
@@ -209,7 +214,9 @@ def gathered(data: AnyArray, places: IntArray, out: AnyArray) -> None:
     """Copy values of one size, that of a row of `out`."""
     size = out.shape[1]
     for i in range(len(places)):
-        out[i, :] = data[places[i] : places[i] + size]
+        value, row = data[places[i] : places[i] + size], out[i]
+        for k in range(size):
+            row[k] = value[k]
 
 
 @kernel

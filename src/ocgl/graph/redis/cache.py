@@ -101,3 +101,48 @@ class RowCache:
         self.hits += len(nodes) - int((~there).sum())
         self._new.put(missing, rows)
         return self._new.find(nodes)
+
+
+class LastRows:
+    """The rows of the last call, and no others: for a client that is to remember nothing.
+
+    Args:
+        width: numbers of a row.
+
+    Attributes:
+        rows: the rows.
+        hits: rows that were asked for again.
+        misses: rows that were fetched.
+    """
+
+    nbytes = 0
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self.hits = self.misses = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.rows: FloatArray = np.empty((0, self._width), np.float32)
+        self._nodes: PositionArray = np.empty(0, np.int32)
+
+    def forget(self, nodes: PositionArray) -> None:
+        """Forget the rows of nodes, and with them the others."""
+        self.clear()
+
+    def lacking(self, nodes: PositionArray) -> PositionArray:
+        """Return the nodes whose rows are not here: all of them, or none."""
+        return nodes[:0] if self._has(nodes) else nodes
+
+    def slots(self, nodes: PositionArray, fetch: Fetch) -> PositionArray:
+        """Return the slot of each node's row in `rows`, until the next call; rows that are not here are fetched."""
+        if self._has(nodes):
+            self.hits += len(nodes)
+        else:
+            self.rows, self._nodes = fetch(nodes), nodes
+            self.misses += len(nodes)
+        return np.arange(len(nodes), dtype=np.int32)
+
+    def _has(self, nodes: PositionArray) -> bool:
+        return np.array_equal(nodes, self._nodes[: len(nodes)])

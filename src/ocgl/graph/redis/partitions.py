@@ -101,6 +101,11 @@ class Partitions:
             if have < self.last[p]:
                 self._redo(p)
 
+    def forget(self, until: Sequence[int]) -> None:
+        """Forget what was sent to each partition up to a change: if it loses that, the graph has to be built anew."""
+        if self._spool is not None:
+            self._spool.forget(until)
+
     def publish(self) -> int:
         """Mark all partitions with the last change; return its number.
 
@@ -159,7 +164,7 @@ class Partitions:
         missing = list(self._spool.after(partition, have))
         if have < self.last[partition] and (not missing or missing[0].before != have):
             text = f"partition {partition} of {self.shown} has gone back to change {have}"
-            raise StoreBehindError(f"{text}, which was sent before this process began; build the graph anew")
+            raise StoreBehindError(f"{text}; what followed is not remembered any more: build the graph anew")
         self._servers.traffic.redone += len(missing)
         for begin in range(0, len(missing), 64):
             try:
@@ -236,34 +241,27 @@ class Partitions:
 
     def _quickly(self, wanted: Sequence[tuple[str, PositionArray]]) -> list[Values] | None:
         """Return values if all goes as expected, None if not; nothing has changed then."""
-        slots: list[int] = []
-        commands: list[bytes] = []
-        sizes, plans = [0], []
+        requests, asked, plans = [], [np.zeros(1, np.int64)], []
         for letter, nodes in wanted:
             order, begins = grouped(nodes, self.count)
-            packed, ends = mget(nodes, order, begins, self._prefixes, self._lengths, ord(letter))
-            plans.append((len(slots), order, begins))
-            text, bounds, firsts = packed.tobytes(), ends.tolist(), begins.tolist()
-            for p, (begin, end) in enumerate(pairwise(bounds)):
-                if begin < end:
-                    slots.append(self._slots[p])
-                    commands.append(text[begin:end])
-                    sizes.append(firsts[p + 1] - firsts[p] + 1)
-        number = np.cumsum(sizes)
-        found = self._servers.fetch(slots, commands, number)
+            packed, ends, values = mget(nodes, order, begins, self._prefixes, self._lengths, ord(letter))
+            requests.append((packed.data, ends))
+            asked.append(values)
+            plans.append((order, begins))
+        firsts = np.cumsum(np.concatenate(asked))
+        found = self._servers.fetch(self._slots, requests, firsts)
         if found is None:
             return None
-        needed = np.maximum(self.last, self.needed)
         most = np.iinfo(np.int64).max if self.grown_since is None else self.grown_since
-        values = []
-        for first, order, begins in plans:
-            fresh, places, long = arranged(
-                found.data, found.places, found.sizes, number, first, order, begins, needed, most
+        needed, read = np.maximum(self.last, self.needed), []
+        for number, (order, begins) in enumerate(plans):
+            fresh, places, sizes = arranged(
+                found.data, found.places, found.sizes, firsts, number * self.count, order, begins, needed, most
             )
             if not fresh:
                 return None
-            values.append(Values(found.data, places, long))
-        return values
+            read.append(Values(found.data, places, sizes))
+        return read
 
     def fetches(self, letter: str, nodes: PositionArray) -> tuple[list[IntArray], list[Call]]:
         """Return which nodes lie together, and the calls that read one key of each."""

@@ -14,7 +14,7 @@ from ocgl.graph._kernels.aggregation import Block, dense_rows
 from ocgl.graph._kernels.sparse_rows import SparseRows
 from ocgl.graph.features import DenseTable, SparseTable, table_of
 from ocgl.graph.ids import Kind, as_objects
-from ocgl.graph.redis.cache import RowCache
+from ocgl.graph.redis.cache import LastRows, RowCache
 from ocgl.graph.redis.reading import dense, sparse
 from ocgl.graph.redis.servers import Values
 from ocgl.types import AnyArray, BoolArray, FloatArray, IntArray, PositionArray, Rows
@@ -228,7 +228,8 @@ class RemoteTable(_OnServers, DenseTable):
     def __init__(self, store: "RedisStore", width: int, cache: int) -> None:
         super().__init__(width)
         self._store = store
-        self.cache = RowCache(width, cache // (4 * width))
+        room = cache // (4 * width)
+        self.cache = RowCache(width, room) if room else LastRows(width)
 
     @property
     def nbytes(self) -> int:

@@ -117,6 +117,7 @@ class Servers:
         self.address = address
         self.traffic = Traffic()
         self._connections: dict[Node, Wire] = {}
+        self._groups: dict[int, list[tuple[Node, list[tuple[int, int]], IntArray]]] = {}
         self._room = np.empty(1 << 20, np.uint8)
         self._owners: list[tuple[int, Node]] = []
         self.is_cluster = False
@@ -162,43 +163,60 @@ class Servers:
             if any(type(error) is not AskError for error in failed.values()):
                 self._refresh()
 
-    def fetch(self, slots: Sequence[int], commands: Sequence[bytes], firsts: IntArray) -> Values | None:
-        """Send one MGET to the owner of each slot, all at once; return where the values are, until the next call.
+    def fetch(
+        self, slots: Sequence[int], requests: Sequence[tuple[memoryview, IntArray]], firsts: IntArray
+    ) -> Values | None:
+        """Send commands to the owners of slots, all at once; return where the values are, until the next call.
 
         This is the fast way. None means that something was not as expected: a server that does not answer, a slot that
         has moved, a value that lacks. Then nothing has come of it, and `call` is to be asked instead.
 
         Args:
             slots: the slots.
-            commands: the commands, packed.
-            firsts: number of the first value of each answer, and how many values there are.
+            requests: for each round of slots, its commands, packed; and where that of each slot begins, and the last
+                one ends. There can be slots without a command.
+            firsts: number of the first value of each answer, for slot after slot, round after round; and how many
+                values there are.
         """
-        groups: dict[Node, list[int]] = defaultdict(list)
-        for i, slot in enumerate(slots):
-            groups[self._owner(slot)].append(i)
         places, sizes = np.empty(firsts[-1], np.int64), np.empty(firsts[-1], np.int64)
-        sent: list[tuple[Wire, list[int]]] = []
-        for node, group in groups.items():
+        sent: list[tuple[Wire, IntArray]] = []
+        end, complete = 0, True
+        for node, runs, group in self._owned(slots, len(requests)):
+            data = [text[bounds[a] : bounds[b]] for text, bounds in requests for a, b in runs if bounds[a] < bounds[b]]
+            if not data:
+                continue
             try:
                 wire = self._connected(node)
-                data = b"".join([commands[i] for i in group]) if len(group) > 1 else commands[group[0]]
-                self.traffic.sent += wire.send_bytes(data)
+                self.traffic.sent += wire.send_bytes(data[0] if len(data) == 1 else b"".join(data))
                 sent.append((wire, group))
             except (redis.exceptions.RedisError, OSError):
                 self._forget(node)
-        end, complete = 0, len(sent) == len(groups)
+                complete = False
         for wire, group in sent:
-            begin, end = end, self._scan(wire, np.array(group), end, firsts, places, sizes)
-            complete = complete and end >= 0
-            if end < 0:
-                end = begin
-        self.traffic.commands += len(commands)
+            stop = self._scan(wire, group, end, firsts, places, sizes)
+            end, complete = max(end, stop), complete and stop >= 0
+        self.traffic.commands += int(np.count_nonzero(np.diff(firsts)))
         if not complete:
             self.traffic.retries += 1
             return None
         self.traffic.trips += 1
         self.traffic.received += end
         return Values(self._room, places, sizes)
+
+    def _owned(self, slots: Sequence[int], rounds: int) -> list[tuple[Node, list[tuple[int, int]], IntArray]]:
+        """Return for each owner of slots the runs of them that follow each other, and the numbers of its answers."""
+        if rounds not in self._groups:
+            owned: dict[Node, list[int]] = defaultdict(list)
+            for i, slot in enumerate(slots):
+                owned[self._owner(slot)].append(i)
+            groups = []
+            for node, own in owned.items():
+                steps = np.nonzero(np.diff(own) > 1)[0] + 1
+                runs = [(int(run[0]), int(run[-1]) + 1) for run in np.split(np.array(own), steps)]
+                answers = np.concatenate([np.array(own) + number * len(slots) for number in range(rounds)])
+                groups.append((node, runs, answers))
+            self._groups[rounds] = groups
+        return self._groups[rounds]
 
     def _scan(
         self, wire: Wire, group: IntArray, begin: int, firsts: IntArray, places: IntArray, sizes: IntArray
@@ -214,7 +232,7 @@ class Servers:
                 if found == DONE:
                     return end
                 if found == OTHER:
-                    wire.skip(self._room[begin:end].tobytes(), len(group))
+                    wire.skip(self._room[begin:end].tobytes(), int(np.count_nonzero(np.diff(firsts)[group])))
                     return -1
         except (redis.exceptions.RedisError, OSError):
             self._forget(wire.node)
@@ -321,7 +339,7 @@ class Servers:
         info = self.ask(node, "INFO", "cluster")
         self.is_cluster = b"cluster_enabled:1" in info
         if not self.is_cluster:
-            self._owners = [(SLOTS - 1, node)]
+            self._take_owners([(SLOTS - 1, node)])
             return
         owners = []
         for first, last, master, *_ in sorted(self.ask(node, "CLUSTER", "SLOTS")):
@@ -334,7 +352,12 @@ class Servers:
             covered = last + 1
         if covered != SLOTS:
             raise ResponseError("the cluster does not serve all slots")
-        self._owners = [(last, owner) for _, last, owner in owners]
+        self._take_owners([(last, owner) for _, last, owner in owners])
+
+    def _take_owners(self, owners: list[tuple[int, Node]]) -> None:
+        if owners != self._owners:
+            self._owners = owners
+            self._groups.clear()
 
     def ask(self, node: Node, *command: Any) -> Any:
         """Send one command to one server."""

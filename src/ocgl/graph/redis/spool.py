@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -63,6 +63,15 @@ class Spool:
         for entry in index[np.searchsorted(index[:, 0], sequence, side="right") :].tolist():
             part = msgspec.msgpack.decode(os.pread(self._file.fileno(), entry[4], entry[3]), type=Part)
             yield Change(entry[0], entry[1], bool(entry[2]), part)
+
+    def forget(self, until: Sequence[int]) -> None:
+        """Forget the changes of each partition up to one; the others move to a new file."""
+        kept = Spool(len(self._index))
+        for partition, sequence in enumerate(until):
+            for change in self.after(partition, sequence):
+                kept.append(partition, change)
+        self._file.close()
+        self._file, self._index, self._end = kept._file, kept._index, kept._end
 
     def close(self) -> None:
         """Delete the file."""

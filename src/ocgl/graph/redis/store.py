@@ -146,6 +146,14 @@ class RedisStore(GraphStore):
             if self._failed is None:
                 self.partitions.heal()
 
+    def forget(self, mark: Json) -> None:
+        """Forget what was sent before a moment, given by its `mark`.
+
+        Without this, all that was sent lies in a temporary file as long as the store is open.
+        """
+        with self._lock:
+            self.partitions.forget(mark["last"])
+
     @property
     def mark(self) -> Json:
         """This moment, as `at` takes it."""

@@ -34,7 +34,7 @@ class Wire:
         data = b"".join([one if isinstance(one, bytes) else hiredis.pack_command(one) for one in commands])
         return self.send_bytes(data)
 
-    def send_bytes(self, data: bytes) -> int:
+    def send_bytes(self, data: bytes | memoryview) -> int:
         """Send commands as they are; return their bytes."""
         try:
             self._socket.sendall(data)
