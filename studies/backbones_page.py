@@ -1,5 +1,6 @@
 """docs/backbones.md from results/backbones; the prose is in templates/backbones.md."""
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ocgl.types import Json
 
 PAGE = Path("docs/backbones.md")
 TEMPLATE = Path(__file__).parent / "templates" / "backbones.md"
+COST = Path("docs/backbones/cost.json")
 METRICS = ("AP", "AAP")
 
 Runs = dict[tuple[str, str, str], list[RunResult]]
@@ -49,7 +51,7 @@ def write(folder: Path | None = None, page: Path = PAGE) -> None:
             TEMPLATE,
             streams=[stream for stream in streams if stream is not None],
             worth=_worth(list(shown), runs),
-            cost=_cost(runs),
+            cost=_cost(),
             done=sum(map(len, runs.values())),
             planned=planned,
             hours=_hours(folder),
@@ -120,23 +122,16 @@ def _worth(streams: list[str], runs: Runs) -> list[Json]:
     return found
 
 
-def _cost(runs: Runs) -> str:
-    """Return milliseconds per update of each network with each method, on Amazon Computer's class stream."""
-    from studies.backbones import NETWORKS
-
-    stream = "Amazon Computer, class"
-    methods = [m for m in _methods(key for key in runs if key[0] == stream) if m != "joint"]
+def _cost() -> str:
+    """Return milliseconds per update of each network with each method, as `studies.backbones_cost` measures them."""
+    if not COST.exists():
+        return "not measured yet"
+    found = json.loads(COST.read_text())
+    methods = list(next(iter(found.values())))
     lines = []
-    for network in NETWORKS:
-        cells = []
-        for method in methods:
-            per_pass = [
-                1000 * r.learn_seconds / r.updates / int(r.hyperparameters["passes"])
-                for r in runs.get((stream, network.name, method), [])
-            ]
-            cells.append(f"{np.mean(per_pass):.2f}" if per_pass else "-")
-        sizes = [r.memory_bytes for m in methods for r in runs.get((stream, network.name, m), []) if m == "bare"]
-        lines.append((network.name, *cells, f"{sizes[0] / 3e6:.2f}" if sizes else "-"))
+    for network, of in found.items():
+        size = of[methods[0]]["parameter_bytes"] / 1e6
+        lines.append((network, *(f"{of[method]['ms']:.2f}" for method in methods), f"{size:.2f}"))
     return markdown_table(("network", *map(title_of, methods), "parameters (MB)"), lines)
 
 
