@@ -1,6 +1,8 @@
 """A store on Redis passes the contract and equals the store in memory, single and as a cluster."""
 
+import json
 import subprocess
+import sys
 from collections.abc import Callable
 from itertools import count
 from typing import Any, cast
@@ -27,6 +29,7 @@ from ocgl.graph.redis import RedisStore
 from ocgl.graph.redis.address import address_of
 from ocgl.graph.redis.cache import RowCache
 from ocgl.graph.redis.servers import slot_of, tags_of
+from ocgl.state import State
 from ocgl.strategies import ClosedForm
 from ocgl.testing import STORE_CHECKS, follows_the_reference
 from ocgl.testing.stores import KINDS, MakeStore
@@ -370,3 +373,19 @@ def test_a_run_on_a_cluster_equals_one_in_memory(cluster: Cluster, name: str) ->
     assert found[1].store == "redis" and found[0].matrix == found[1].matrix and found[0].AAP == found[1].AAP
     assert found[0].cost_per_update == found[1].cost_per_update and found[0].AP is not None
     assert all(server.ask("DBSIZE") == 0 or not server.ask("KEYS", "{run*") for server in cluster.masters)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["er", "linear", "ridge"])
+def test_real_data_on_a_cluster_from_the_command_line(
+    cluster: Cluster, name: str, tmp_path: Any, data_root: Any
+) -> None:
+    command = [sys.executable, "-m", "ocgl", "run", "--dataset", "amazon-computer", "--strategy", name]
+    command += ["--eval-every", "100", "--data-root", str(data_root)]
+    for where, store in (("memory", "memory"), ("redis", cluster.address("run"))):
+        subprocess.run([*command, "--store", store, "--out", str(tmp_path / where)], check=True, capture_output=True)
+    states = [State.load(tmp_path / where / "model.safetensors") for where in ("memory", "redis")]
+    assert states[0].checksum() == states[1].checksum()
+    results = [json.loads((tmp_path / where / "result.json").read_text()) for where in ("memory", "redis")]
+    for what in ("matrix", "AP", "AAP", "cost_per_update"):
+        assert results[0][what] == results[1][what] is not None
