@@ -100,7 +100,9 @@ class Run:
         for task in range(stream.tasks):
             nodes = held[stream.scored[held] == task]
             chosen = rng.choice(nodes, min(ASKED, len(nodes)), replace=False)
-            found = np.concatenate([self.learner.predict(part) for part in np.array_split(chosen, 1 + len(chosen) // 250)])
+            found = np.concatenate(
+                [self.learner.predict(part) for part in np.array_split(chosen, 1 + len(chosen) // 250)]
+            )
             scores.append(float((found == stream.graph.y[chosen]).mean()))
         return 100 * float(np.mean(scores))
 
@@ -189,7 +191,9 @@ def rows_of(found: Json) -> list[Row]:
     for kind, text in (("updates", ""), ("remembered", ", features remembered")):
         for size in SIZES:
             ours, theirs = (found[kind][f"{name}_{size}"]["update_p50"] for name in ("large", "small"))
-            rows.append(Row(f"{what}: update at the end, batch of {size}{text}", ours, reference, theirs, 1.3, at_most=True))
+            rows.append(
+                Row(f"{what}: update at the end, batch of {size}{text}", ours, reference, theirs, 1.3, at_most=True)
+            )
     raw = large["raw_bytes"] / 1e6
     for name, limit in (("used_memory", None), ("used_memory_rss", 2.0)):
         rows.append(Row(f"{name} of the masters", large[name] / 1e6, "raw arrays", raw, limit, "MB", True))

@@ -19,6 +19,7 @@ META = np.dtype([("id", "<i8"), ("time", "<f8")])
 TOTALS = np.dtype([("arrived", "<i8"), ("edges", "<i8"), ("removed", "<i8")])
 """What a page holds of a change."""
 
+
 @dataclass(frozen=True)
 class Part:
     """What a change does to one partition.

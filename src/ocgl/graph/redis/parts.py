@@ -127,11 +127,11 @@ class RemoteIds:
     def __init__(self, store: "RedisStore", kind: Kind) -> None:
         self.kind: Kind = kind
         self._store = store
-        self._known: KnownIntegers | KnownTexts = self._nothing()
+        self._known: KnownIntegers | KnownTexts = self._nothing(_KNOWN)
         self._id: dict[int, int | str] = {}
 
-    def _nothing(self) -> KnownIntegers | KnownTexts:
-        return KnownIntegers(_KNOWN) if self.kind == "integer" else KnownTexts(_KNOWN)
+    def _nothing(self, room: int) -> KnownIntegers | KnownTexts:
+        return KnownIntegers(room) if self.kind == "integer" else KnownTexts(room)
 
     @property
     def nbytes(self) -> int:
@@ -154,7 +154,7 @@ class RemoteIds:
 
     def find_with(self, new: AnyArray, first: int, wanted: AnyArray) -> PositionArray:
         """Return positions as `find` does, of ids that are about to arrive at positions from `first` on as well."""
-        coming = self._nothing()
+        coming = self._nothing(len(new))
         coming.put(new, np.arange(first, first + len(new), dtype=np.int32))
         found = coming.find(wanted)
         there = found < 0
