@@ -121,6 +121,26 @@ def packed_keys(nodes: PositionArray, prefix: AnyArray, letter: int) -> AnyArray
 
 
 @kernel
+def places_of(ids: IntArray, table: AnyArray, partitions: int, buckets: int) -> tuple[PositionArray, PositionArray]:
+    """Return partition and bucket of ids that are integers, by the CRC-32 of their eight bytes.
+
+    Args:
+        ids: the ids.
+        table: CRC-32 of each byte, as it goes on with the rest.
+        partitions: number of partitions.
+        buckets: buckets of each.
+    """
+    parts, places = np.empty(len(ids), np.int32), np.empty(len(ids), np.int32)
+    for i in range(len(ids)):
+        rest, value = np.uint32(0xFFFFFFFF), np.int64(ids[i])
+        for byte in range(8):
+            rest = table[(rest ^ np.uint32(value >> (8 * byte))) & np.uint32(0xFF)] ^ (rest >> np.uint32(8))
+        hashed = np.int64(rest ^ np.uint32(0xFFFFFFFF))
+        parts[i], places[i] = hashed % partitions, hashed // partitions % buckets
+    return parts, places
+
+
+@kernel
 def scanned(
     data: AnyArray, end: int, state: IntArray, group: IntArray, firsts: IntArray, places: IntArray, sizes: IntArray
 ) -> int:

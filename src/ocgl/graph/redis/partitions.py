@@ -11,13 +11,13 @@ import numpy as np
 from ocgl.errors import GraphError, StoreBehindError
 from ocgl.graph.redis._resp import PAGE, arranged, grouped, mget, packed_keys
 from ocgl.graph.redis.changes import BUCKETS, NOTHING, Operations, Part, partition_of
-from ocgl.graph.redis.servers import LIBRARY, BehindError, Servers, Values, slot_of, tags_of
+from ocgl.graph.redis.servers import LIBRARY, BehindError, Command, Servers, Values, slot_of, tags_of
 from ocgl.graph.redis.spool import Change, Spool
 from ocgl.types import AnyArray, IntArray, PositionArray
 
 _ATTEMPTS = 8
 NOT_GROWN = "samples as of a moment need a graph without later edges, new features and removals since then"
-Call = tuple[int, tuple[Any, ...]]
+Call = tuple[int, Command]
 """A partition, and a command for it."""
 
 
@@ -216,6 +216,20 @@ class Partitions:
         """Return the call of a reading function; keys that may lack are declared."""
         declared = [self.key(partition, name) for name in ("w", *keys)]
         return partition, ("FCALL_RO", f"{LIBRARY}_{what}", len(declared), *declared, *arguments)
+
+    def finding(self, partition: int, ids: IntArray, buckets: PositionArray) -> Call:
+        """Return the call of the function that finds ids that are integers, packed."""
+        mark, count = self.key(partition, "w").encode(), len(ids)
+        before = (b"FCALL_RO", f"{LIBRARY}_find".encode(), b"%d" % (count + 1), mark)
+        names = np.empty((count, 14), np.uint8)
+        names[:, :4], names[:, 12:] = np.frombuffer(b"$8\r\n", np.uint8), np.frombuffer(b"\r\n", np.uint8)
+        names[:, 4:12] = ids.astype("<i8").view(np.uint8).reshape(-1, 8)
+        return partition, b"".join((
+            b"*%d\r\n" % (2 * count + len(before)),
+            *(b"$%d\r\n%b\r\n" % (len(text), text) for text in before),
+            packed_keys(buckets, self._prefix(partition), ord("k")).tobytes(),
+            names.tobytes(),
+        ))  # fmt: skip
 
     def fetch(self, partition: int, letter: str, nodes: PositionArray) -> Call:
         """Return the call that reads one key of each node."""

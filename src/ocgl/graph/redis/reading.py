@@ -1,7 +1,9 @@
 """Reading a graph on servers: rows, features, ids, and the steps of a sample."""
 
+import zlib
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -10,13 +12,15 @@ from ocgl.errors import StoreBehindError
 from ocgl.graph._kernels.sparsify import Sparsified, _ordered
 from ocgl.graph.ids import Kind
 from ocgl.graph.redis._kernels import drawn, found_in, joined
-from ocgl.graph.redis._resp import gathered, rows_in
-from ocgl.graph.redis.changes import META, TOTALS, id_bytes, place_of
+from ocgl.graph.redis._resp import gathered, places_of, rows_in
+from ocgl.graph.redis.changes import BUCKETS, META, TOTALS, id_bytes, place_of
 from ocgl.graph.redis.partitions import Partitions, as_bytes, joined_values
 from ocgl.graph.redis.servers import Values
 from ocgl.types import AnyArray, BoolArray, FloatArray, IntArray, PositionArray
 
 _KEYS = (1 << 64) - 1
+_CRC = np.array([zlib.crc32(bytes([255 - byte])) ^ 0xFF000000 for byte in range(256)], np.uint32)
+"""The table of CRC-32; what zlib does before and after a single byte is taken off."""
 
 
 @dataclass(frozen=True)
@@ -107,21 +111,33 @@ class Reader:
             degrees[group] = np.frombuffer(content, "<i4")
         return joined_values(len(missing), list(zip(more, answers, strict=False))), degrees
 
-    def positions(self, ids: list[Any]) -> list[int]:
+    def positions(self, ids: AnyArray) -> PositionArray:
         """Return the positions of ids, -1 for none."""
+        return self._positions_of_texts(ids.tolist()) if ids.dtype == object else self._positions_of_integers(ids)
+
+    def _positions_of_integers(self, ids: IntArray) -> PositionArray:
+        found, asked = np.full(len(ids), -1, np.int32), np.nonzero(ids >= 0)[0]
+        parts, buckets = places_of(ids[asked], _CRC, self._partitions.count, BUCKETS)
+        order = np.argsort(parts, kind="stable")
+        begins = np.searchsorted(parts[order], np.arange(self._partitions.count + 1)).tolist()
+        groups = [(p, order[a:b]) for p, (a, b) in enumerate(pairwise(begins)) if a < b]
+        calls = [self._partitions.finding(p, ids[asked[group]], buckets[group]) for p, group in groups]
+        for (_, group), (content,) in zip(groups, self._partitions.read(calls) if calls else [], strict=True):
+            found[asked[group]] = np.frombuffer(content, "<i4")
+        return found
+
+    def _positions_of_texts(self, ids: list[str]) -> PositionArray:
         groups: dict[int, list[tuple[int, str, bytes]]] = defaultdict(list)
         for i, id in enumerate(ids):
-            if not isinstance(id, int) or id >= 0:
-                name = id_bytes(id)
-                partition, bucket = place_of(name, self._partitions.count)
-                groups[partition].append((i, f"k{bucket}", name))
-        found, calls = [-1] * len(ids), []
+            name = id_bytes(id)
+            partition, bucket = place_of(name, self._partitions.count)
+            groups[partition].append((i, f"k{bucket}", name))
+        found, calls = np.full(len(ids), -1, np.int32), []
         for p, group in groups.items():
             _, buckets, names = zip(*group, strict=True)
             calls.append(self._partitions.function(p, "find", *names, keys=buckets))
         for group, (content,) in zip(groups.values(), self._partitions.read(calls) if calls else [], strict=True):
-            for (i, *_), place in zip(group, np.frombuffer(content, "<i4").tolist(), strict=True):
-                found[i] = place
+            found[[i for i, _, _ in group]] = np.frombuffer(content, "<i4")
         return found
 
     def ids(self, nodes: PositionArray, kind: Kind) -> list[Any]:
