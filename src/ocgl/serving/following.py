@@ -23,7 +23,7 @@ from ocgl.serving.log import unpacked
 from ocgl.serving.service import Service, StateErrorAfterLog, Work
 from ocgl.types import Json
 
-WAIT = 5.0
+WAIT = 2.0
 """Seconds that the other service holds a question for records that are not there yet."""
 logger = logging.getLogger("ocgl.serving")
 
@@ -149,7 +149,9 @@ class Follower(Service):
     def _graphs(self) -> Graphs:
         if self.config.store is None:
             return graphs_of(self.folder, self.config)
-        return graphs_of(self.folder, self.config, str(self.leader.facts()["owner"]))
+        from ocgl.serving.shared import owner_of  # needs the extra `redis`
+
+        return graphs_of(self.folder, self.config, owner_of(self.folder, lambda: str(self.leader.facts()["owner"])))
 
     def _begin(self) -> None:
         """What was under way goes on as the other service says."""
@@ -222,6 +224,8 @@ class Follower(Service):
                 self._stop.wait(pause)
                 pause = min(2 * pause, 5.0)
             except Exception as error:
+                if self._stop.is_set():
+                    break
                 self.failure = f"{error}" if isinstance(error, ServiceError) else repr(error)
                 logger.error("following has ended: %s", self.failure)
                 self._wake.set()

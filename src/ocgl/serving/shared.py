@@ -2,6 +2,7 @@
 
 import logging
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 from ocgl.checked import read_sealed, sealed
@@ -34,7 +35,7 @@ class SharedGraphs:
         self._follows = owner is not None
         self._marked: Json | None = None
         self.shown: str = self.address.shown
-        self.owner: str = owner or _owner_of(folder)
+        self.owner: str = owner or owner_of(folder, lambda: secrets.token_hex(16))
 
     def new(self) -> RedisStore:
         """Return an empty graph; one that follows looks at the beginning of what is there."""
@@ -87,9 +88,9 @@ class SharedGraphs:
     release = close
 
 
-def _owner_of(folder: Path) -> str:
-    """Return who owns the graph of a service on Redis; made at the first start."""
+def owner_of(folder: Path, new: Callable[[], str]) -> str:
+    """Return who owns the graph of a service on Redis; a first start writes down a new owner."""
     path = folder / OWNER
     if not path.exists():
-        write_json(path, sealed({"owner": secrets.token_hex(16)}))
+        write_json(path, sealed({"owner": new()}))
     return str(read_sealed(path)["owner"])
