@@ -80,7 +80,8 @@ serve: setup
 cluster: setup
 	$(BIN)/python -m tests.redis.show
 
-# A graph of 2.4 million nodes on such a cluster, against one of 20,000. Writes docs/cluster/scale.json and docs/cluster.md.
+# A graph of 2.4 million nodes on such a cluster, against one of 20,000 (about 25 minutes). Writes
+# docs/cluster/scale.json and the table of docs/cluster.md.
 cluster-scale: setup
 	$(BIN)/python -m perf.redis_scale
 

@@ -9,6 +9,7 @@ tables in docs/cluster.md are made of them; --page only writes the tables.
 import argparse
 import json
 import re
+import select
 import sys
 import tempfile
 import time
@@ -23,8 +24,9 @@ from tests.redis.servers import Cluster
 from ocgl.graph import GraphStore, NeighborSampling
 from ocgl.graph.redis import RedisStore
 from ocgl.graph.redis._kernels import drawn, joined
+from ocgl.graph.redis._resp import SHORT
 from ocgl.graph.redis.changes import partition_of
-from ocgl.graph.redis.servers import slot_of
+from ocgl.graph.redis.servers import Servers, slot_of
 from ocgl.types import Json
 from perf.pages import markdown_table
 from perf.updates import Row
@@ -58,10 +60,11 @@ class Plain:
         nodes, done = seeds, 0
         for cap in SAMPLING.fanouts:
             around = nodes[done:]
-            rows = self._ranges([("r", int(node), 0, 8 + 4 * 128 - 1) for node in around])
-            degrees = np.array([np.frombuffer(row, "<i4", 1)[0] for row in rows], np.int32)
+            rows = self._ranges([("r", int(node), 0, 4 * SHORT + 3) for node in around])
+            held = [np.frombuffer(row, "<i4") for row in rows]
+            degrees = np.array([len(row) if len(row) <= SHORT else row[SHORT] for row in held], np.int32)
             starts, places = drawn(around, degrees, cap, np.uint64(key))
-            entries = [np.frombuffer(row, "<i4")[2:][places[a:b]] for row, a, b in zip(rows, starts, starts[1:])]  # noqa: B905
+            entries = [row[places[a:b]] for row, a, b in zip(held, starts, starts[1:])]  # noqa: B905
             done = len(nodes)
             nodes, _ = joined(nodes, np.concatenate(entries))
         found = self._ranges([("x", int(node), 0, 4 * WIDTH - 1) for node in nodes])
@@ -110,6 +113,7 @@ def measure() -> Json:
         trips, commands, sent, received = ((b - a) / ROUNDS for a, b in zip(start, now, strict=True))
         found |= {"trips": trips, "commands": commands, "sent": sent, "received": received, "sampled": np.mean(nodes)}
         found["sample_ms"] = median_ms(lambda i: store.sample(seeds[i], SAMPLING, i))
+        found["bare_ms"] = bare(store, seeds)
         found["memory_ms"] = median_ms(lambda i: memory.sample(seeds[i], SAMPLING, i).rows())
         found["raw_ms"] = raw(store, int(received))
         plain = Plain(store)
@@ -141,12 +145,60 @@ def raw(store: RedisStore, size: int) -> float:
     return taken
 
 
+def bare(store: RedisStore, seeds: list[np.ndarray]) -> float:
+    """Return the milliseconds of the same commands, packed before and sent by trips, with the answers dropped.
+
+    What the servers and the sockets cost by themselves: the keys of a trip depend on the answers of the one before.
+    """
+    trips: list[list[tuple[Any, bytes, int]]] = []
+    room = memoryview(bytearray(1 << 22))
+
+    def fetch(slots: Any, requests: Any, firsts: Any) -> Any:
+        trip = []
+        before = store.servers.traffic.received
+        for node, runs, _ in store.servers._owned(slots, len(requests)):
+            data = b"".join(bytes(text[bounds[a] : bounds[b]]) for text, bounds in requests for a, b in runs)
+            if data:
+                wire = store.servers._connected(node)
+                wire.send_bytes(data)
+                size = 0
+                while not wire_is_quiet(wire):
+                    size += wire.receive(room)
+                trip.append((wire, data, size))
+        trips.append(trip)
+        assert store.servers.traffic.received == before
+        return Servers.fetch(store.servers, slots, requests, firsts)
+
+    store.servers.fetch = fetch  # type: ignore[method-assign]
+    ends = []
+    for number, chosen in enumerate(seeds):
+        store.sample(chosen, SAMPLING, number)
+        ends.append(len(trips))
+    del store.servers.fetch
+
+    def again(number: int) -> None:
+        for trip in trips[ends[number - 1] if number else 0 : ends[number]]:
+            for wire, data, _ in trip:
+                wire.send_bytes(data)
+            for wire, _, size in trip:
+                while size:
+                    size -= wire.receive(room[:size])
+
+    return median_ms(again)
+
+
+def wire_is_quiet(wire: Any) -> bool:
+    """Return whether nothing comes for a while."""
+    return not select.select([wire._socket], [], [], 0.01)[0]
+
+
 def rows_of(found: Json) -> list[Row]:
     what = f"a sample of {SAMPLING.hops} hops, {SEEDS} seeds, 10 neighbours, {WIDTH} features"
     ours, used_size, raw_size = found["sample_ms"], found["used_bytes"] / 1e6, found["raw_bytes"] / 1e6
     return [
         Row(what, ours, "its bytes by one command per master", found["raw_ms"], 8, at_most=True),
         Row(what, ours, "the same through redis-py's cluster client", found["redis_py_ms"], 0.333, at_most=True),
+        Row(what, ours, "the same commands, prepared; answers dropped", found["bare_ms"], at_most=True),
         Row(what, ours, "in memory", found["memory_ms"], at_most=True),
         Row("the same, features remembered", found["cached_ms"], "not remembered", ours, at_most=True),
         Row("round trips of a sample", found["trips"], "hops + 1", SAMPLING.hops + 1, 1, "", True),

@@ -137,7 +137,7 @@ def test_a_sample_reads_a_bounded_number_of_bytes(cluster: Cluster) -> None:
         found = store.sample(np.arange(10), PLAIN, key)
         marks = 5 * 16 * 40
         rows = len(found.indptr) - 1
-        bound = rows * (8 + 4 * 128) + 4 * len(found.indices) + 4 * 16 * len(found.nodes) + marks
+        bound = rows * (4 + 4 * 128) + 4 * len(found.indices) + 4 * 16 * len(found.nodes) + marks
         assert store.servers.traffic.received - before <= bound
 
 

@@ -43,20 +43,21 @@ def _put_head(out: AnyArray, at: int, kind: int, number: int) -> int:
 @kernel
 def _put_key(out: AnyArray, at: int, prefix: AnyArray, length: int, letter: int, node: int) -> int:
     """Write the key of a node, or without its number that of the mark."""
-    digits, rest = 0, node
-    while rest > 0 or (digits == 0 and node == 0):
-        digits += 1
-        rest //= 10
+    digits, limit = 0, 1
+    while node >= limit or (digits == 0 and node == 0):
+        digits, limit = digits + 1, 10 * limit
     at = _put_head(out, at, _DOLLAR, length + 1 + digits)
+    end = at + length + 1 + digits + 2
+    key = out[at:end]  # indices from 0 need no check for being negative
     for i in range(length):
-        out[at + i] = prefix[i]
-    at += length
-    out[at] = letter
-    at += 1
-    if node >= 0:
-        at = _put_number(out, at, node)
-    out[at], out[at + 1] = _RETURN, _NEWLINE
-    return at + 2
+        key[i] = prefix[i]
+    key[length] = letter
+    rest = np.uint32(max(node, 0))
+    for i in range(digits):
+        key[length + digits - i] = _ZERO + rest % np.uint32(10)
+        rest //= np.uint32(10)
+    key[length + digits + 1], key[length + digits + 2] = _RETURN, _NEWLINE
+    return end
 
 
 @kernel

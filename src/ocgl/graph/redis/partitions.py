@@ -249,7 +249,8 @@ class Partitions:
         if found is not None:
             return found
         planned = [self.fetches(letter, nodes) for letter, nodes in wanted]
-        answers = iter(self.read([call for _, calls in planned for call in calls]) if planned else [])
+        asked = [call for _, calls in planned for call in calls]
+        answers = iter(self.read(asked) if asked else [])
         return [joined_values(len(nodes), [(group, next(answers)) for group in groups])
                 for (_, nodes), (groups, _) in zip(wanted, planned, strict=True)]  # fmt: skip
 

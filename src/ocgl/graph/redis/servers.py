@@ -195,7 +195,7 @@ class Servers:
         for wire, group in sent:
             stop = self._scan(wire, group, end, firsts, places, sizes)
             end, complete = max(end, stop), complete and stop >= 0
-        self.traffic.commands += int(np.count_nonzero(np.diff(firsts)))
+        self.traffic.commands += int(np.count_nonzero(firsts[1:] > firsts[:-1]))
         if not complete:
             self.traffic.retries += 1
             return None
