@@ -24,12 +24,13 @@ from tests.redis.servers import Cluster
 from ocgl.experiments import configure, stream_of
 from ocgl.graph.redis import RedisStore
 from ocgl.graph.redis.address import Address
+from ocgl.graph.redis.parts import RemoteIds
 from ocgl.strategies import Learner, make_strategy
 from ocgl.streams import TEST, Stream
 from ocgl.types import Json
 from perf.pages import markdown_table
 from perf.scale import LARGE, SIZES, SMALL, Updates
-from perf.timing import samples
+from perf.timing import Call, samples
 from perf.updates import Row
 
 OUT, PAGE_FILE = Path("docs/cluster/scale.json"), Path("docs/cluster.md")
@@ -156,6 +157,7 @@ def measure(large: str, replicas: int) -> Json:
         for name, run in runs.items():
             found[name]["AP"] = run.score()
         found["updates"] = probed(runs)
+        found["forgotten"] = probed(runs, forget=True)
         for run in runs.values():
             run.remember()
         found["remembered"] = probed(runs)
@@ -166,16 +168,34 @@ def measure(large: str, replicas: int) -> Json:
     return found
 
 
-def probed(runs: dict[str, Run]) -> Json:
-    """Return the percentiles of updates on batches of some sizes, the two graphs taking turns."""
+def probed(runs: dict[str, Run], forget: bool = False) -> Json:
+    """Return the percentiles of updates on batches of some sizes, the two graphs taking turns.
+
+    Args:
+        runs: the graphs.
+        forget: let the client forget all ids before each update. It remembers those of the small graph otherwise, and
+            saves a round trip there.
+    """
     found: Json = {}
     for size in SIZES:
         calls = {name: Updates(run.learner, run.stream, size) for name, run in runs.items()}
-        times = samples(calls, 20, 30)
+        times = samples(
+            {name: forgetting(runs[name], call) if forget else call for name, call in calls.items()}, 20, 30
+        )
         for name, call in calls.items():
             found[f"{name}_{size}"] = spread("update", times[name]) | call.medians()
     print(json.dumps(found), flush=True)
     return found
+
+
+def forgetting(run: Run, call: Call) -> Call:
+    """Return a call before which the client forgets all ids."""
+
+    def act(number: int) -> object:
+        cast(RemoteIds, run.store._ids).forget()
+        return call(number)
+
+    return act
 
 
 def rows_of(found: Json) -> list[Row]:
@@ -188,8 +208,9 @@ def rows_of(found: Json) -> list[Row]:
         Row(f"{what}: arrival and update", large["both_p50"], reference, small["both_p50"], at_most=True),
         Row(f"{what}: arrival and update, 99th of 100", large["both_p99"], reference, small["both_p99"], at_most=True),
     ]
-    for kind, text in (("updates", ""), ("remembered", ", features remembered")):
-        for size in SIZES:
+    kinds = (("updates", ""), ("forgotten", ", ids forgotten"), ("remembered", ", features remembered"))
+    for kind, text in kinds:
+        for size in SIZES if kind in found else ():  # the first file of figures has no updates with forgotten ids
             ours, theirs = (found[kind][f"{name}_{size}"]["update_p50"] for name in ("large", "small"))
             rows.append(
                 Row(f"{what}: update at the end, batch of {size}{text}", ours, reference, theirs, 1.3, at_most=True)
