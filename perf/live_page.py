@@ -1,11 +1,10 @@
 """The tables of docs/live.md, from docs/live/figures.json and docs/live/soak.json."""
 
 import json
-import re
 from pathlib import Path
 
 from ocgl.types import Json
-from perf.pages import markdown_table
+from perf.pages import fill, markdown_table
 from perf.updates import Row
 
 SOAK, PAGE = Path("docs/live/soak.json"), Path("docs/live.md")
@@ -52,18 +51,9 @@ def write_page(figures: Json) -> None:
         ("a request three seconds later", f"{over['after_ms']:.0f} ms"),
         ("acknowledged nodes that are missing", str(over["lost"])),
     ]  # fmt: skip
-    text = f"{table}\n\nOverload:\n\n{markdown_table(('three times the saturated rate', ''), more)}\n"
-    page = PAGE.read_text()
-    page = _marked(page, "figures", text)
+    fill(PAGE, "figures", f"{table}\n\nOverload:\n\n{markdown_table(('three times the saturated rate', ''), more)}")
     if SOAK.exists():
-        page = _marked(page, "soak", _soak_table(json.loads(SOAK.read_text())))
-    PAGE.write_text(page)
-
-
-def _marked(page: str, name: str, text: str) -> str:
-    """Replace what stands between two marks."""
-    pattern = re.compile(rf"(?<=<!-- {name} -->\n).*(?=<!-- end of {name} -->)", re.DOTALL)
-    return pattern.sub(lambda _: f"\n{text}\n", page)
+        fill(PAGE, "soak", _soak_table(json.loads(SOAK.read_text())).rstrip())
 
 
 def _soak_table(soak: Json) -> str:

@@ -1,5 +1,6 @@
 """Markdown pages: the prose lies in Jinja templates, the figures come from the code that fills them in."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,3 +21,9 @@ def markdown_table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
     names = list(head)
     rows = [f"| {' | '.join(line)} |" for line in (names, *lines)]
     return "\n".join([rows[0], "|" + "---|" * len(names), *rows[1:]])
+
+
+def fill(page: Path, name: str, text: str) -> None:
+    """Put a text between `<!-- name -->` and `<!-- end of name -->` of a page."""
+    pattern = re.compile(rf"(?<=<!-- {name} -->\n).*(?=<!-- end of {name} -->)", re.DOTALL)
+    page.write_text(pattern.sub(lambda _: f"\n{text}\n\n", page.read_text()))

@@ -8,7 +8,6 @@ tables in docs/cluster.md are made of them; --page only writes the tables.
 
 import argparse
 import json
-import re
 import select
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from ocgl.graph.redis._resp import SHORT
 from ocgl.graph.redis.changes import partition_of
 from ocgl.graph.redis.servers import Servers, slot_of
 from ocgl.types import Json
-from perf.pages import markdown_table
+from perf.pages import fill, markdown_table
 from perf.updates import Row
 
 OUT, PAGE_FILE = Path("docs/cluster/figures.json"), Path("docs/cluster.md")
@@ -219,8 +218,7 @@ def write_page(found: Json) -> None:
             ("bytes received with features remembered", f"{found['cached_received']:,.0f}"),
         ],
     )
-    pattern = re.compile(r"(?<=<!-- figures -->\n).*(?=<!-- end of figures -->)", re.DOTALL)
-    PAGE_FILE.write_text(pattern.sub(lambda _: f"\n{table}\n\n{more}\n\n", PAGE_FILE.read_text()))
+    fill(PAGE_FILE, "figures", f"{table}\n\n{more}")
 
 
 def main() -> int:

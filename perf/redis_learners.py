@@ -9,7 +9,6 @@ in docs/cluster.md is made of them; --page only writes the table.
 
 import argparse
 import json
-import re
 import sys
 import tempfile
 import time
@@ -27,7 +26,7 @@ from ocgl.experiments.sharding import _empty, _loaded, _merged, train_shard_on
 from ocgl.state import State
 from ocgl.strategies import ClosedForm, Learner
 from ocgl.types import Json
-from perf.pages import markdown_table
+from perf.pages import fill, markdown_table
 from perf.redis_model import processor_seconds
 
 OUT, PAGE_FILE = Path("docs/cluster/learners.json"), Path("docs/cluster.md")
@@ -114,9 +113,7 @@ def write_page(found: Json) -> None:
                 )
             )  # fmt: skip
     head = ("method", "learners", "time", "speed-up", "merging among it", "processor, learners", "processor, masters")
-    pattern = re.compile(r"(?<=<!-- learners -->\n).*(?=<!-- end of learners -->)", re.DOTALL)
-    page = f"\n{markdown_table(head, lines)}\n\n"
-    PAGE_FILE.write_text(pattern.sub(lambda _: page, PAGE_FILE.read_text()))
+    fill(PAGE_FILE, "learners", markdown_table(head, lines))
 
 
 def main() -> int:

@@ -11,7 +11,6 @@ the tables in docs/cluster.md are made of them; --page only writes the tables.
 
 import argparse
 import json
-import re
 import sys
 import tempfile
 import time
@@ -24,7 +23,7 @@ from tests.redis.servers import Cluster
 from ocgl.graph import NeighborSampling
 from ocgl.graph.redis import RedisStore
 from ocgl.types import FloatArray, IntArray, Json
-from perf.pages import markdown_table
+from perf.pages import fill, markdown_table
 
 OUT, PAGE_FILE, SCALE = Path("docs/cluster/model.json"), Path("docs/cluster.md"), Path("docs/cluster/scale.json")
 SEEDS, CAP, HOPS, WIDTH = 10, 10, 2, 128
@@ -212,9 +211,7 @@ def write_page(found: Json) -> None:
         f"{found['server_us_per_key']:.2f} us of a master for each key and {found['client_ms']:.2f} ms of the client "
         "for each sample, as seen on this machine."
     )
-    pattern = re.compile(r"(?<=<!-- model -->\n).*(?=<!-- end of model -->)", re.DOTALL)
-    page = f"\n{checked}\n\n{text}\n\n{plans}\n\n"
-    PAGE_FILE.write_text(pattern.sub(lambda _: page, PAGE_FILE.read_text()))
+    fill(PAGE_FILE, "model", f"{checked}\n\n{text}\n\n{plans}")
 
 
 def main() -> int:

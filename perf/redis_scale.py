@@ -9,7 +9,6 @@ smaller graph as the large one, to try it out, and writes nothing.
 
 import argparse
 import json
-import re
 import sys
 import tempfile
 import time
@@ -28,7 +27,7 @@ from ocgl.graph.redis.parts import RemoteIds
 from ocgl.strategies import Learner, make_strategy
 from ocgl.streams import TEST, Stream
 from ocgl.types import Json
-from perf.pages import markdown_table
+from perf.pages import fill, markdown_table
 from perf.scale import LARGE, SIZES, SMALL, Updates
 from perf.timing import Call, samples
 from perf.updates import Row
@@ -242,9 +241,7 @@ def write_page(found: Json) -> None:
     table = markdown_table(head, [row.cells for row in rows_of(found)])
     more = markdown_table(("a stream", "large", "small"), plain)
     servers = f"{found['masters']} masters and {found['replicas']} replicas."
-    pattern = re.compile(r"(?<=<!-- scale -->\n).*(?=<!-- end of scale -->)", re.DOTALL)
-    text = f"\n{servers}\n\n{table}\n\n{more}\n\n"
-    PAGE_FILE.write_text(pattern.sub(lambda _: text, PAGE_FILE.read_text()))
+    fill(PAGE_FILE, "scale", f"{servers}\n\n{table}\n\n{more}")
 
 
 def main() -> int:

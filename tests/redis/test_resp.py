@@ -1,9 +1,6 @@
 """Commands and answers as bytes equal those of hiredis, and what is added to rows in bulk equals a plain loop."""
 
-import shutil
-import subprocess
 from collections import defaultdict
-from pathlib import Path
 from typing import Any, cast
 
 import hiredis
@@ -15,7 +12,7 @@ from hypothesis import strategies as st
 import ocgl.graph.redis.parts as parts
 import redis
 from ocgl.errors import StoreUnreachableError
-from ocgl.graph import GraphStore, NeighborSampling
+from ocgl.graph import GraphStore
 from ocgl.graph.redis import RedisStore
 from ocgl.graph.redis._resp import (
     DONE,
@@ -38,7 +35,7 @@ from ocgl.graph.redis.parts import KnownIntegers, KnownTexts
 from ocgl.graph.redis.reading import _CRC
 from ocgl.graph.redis.spool import Change, Spool
 from tests.redis.failures import move
-from tests.redis.servers import Cluster, Server, free_ports, need_redis
+from tests.redis.servers import Cluster, Server
 
 NODES = st.lists(st.integers(0, 2**31 - 1), max_size=40)
 VALUES = st.lists(st.lists(st.binary(max_size=600), min_size=2, max_size=6), min_size=1, max_size=4)
@@ -289,32 +286,6 @@ def test_a_change_of_a_slot_that_moves_writes_nothing(cluster: Cluster, side: st
     store.add([200], np.zeros((1, 2)), [[200], [0]])
     assert store.reader.whole_rows(np.zeros(1, np.int32))[0].tolist() == list(range(1, 201))
     store.drop()
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is missing")
-def test_answers_over_tls_are_the_same(tmp_path: Path) -> None:
-    need_redis()
-    cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", cert]
-    subprocess.run(command, check=True, capture_output=True)
-    plain, secure = free_ports(2)
-    options = ("--tls-port", str(secure), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
-    with Server(tmp_path, plain, *options) as server:
-        server.wait()
-        memory, remote = GraphStore(), RedisStore(f"rediss://localhost:{secure}/secret?ca={cert}&cache=0")
-        rng = np.random.default_rng(0)
-        for begin in range(0, 3000, 100):
-            ids, x = np.arange(begin, begin + 100), rng.normal(size=(100, 200)).astype(np.float32)
-            edges = np.stack([rng.choice(ids, 600), rng.integers(0, begin + 100, 600)])
-            edges = edges[:, edges[0] != edges[1]]
-            for store in (memory, remote):
-                store.add(ids, x, edges)
-        seeds = rng.choice(3000, 100, replace=False)
-        found, wanted = (store.sample(seeds, NeighborSampling(2, 10), 0) for store in (remote, memory))
-        assert np.array_equal(found.dense_rows, wanted.dense_rows) and found.dense_rows.nbytes > 1 << 20
-        assert remote.servers.traffic.retries <= 1  # the first change brings the functions
-        remote.drop()
 
 
 def test_a_client_that_remembers_nothing_has_the_last_rows_only() -> None:

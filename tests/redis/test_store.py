@@ -329,9 +329,12 @@ def test_tls(tmp_path: Any) -> None:
         server.wait()
         client = f"cert={tmp_path}/ca.pem&key={tmp_path}/ca.key"
         memory, store = GraphStore(), RedisStore(f"rediss://127.0.0.1:{port}/x?ca={tmp_path}/ca.pem&{client}&cache=0")
-        grown([memory, store], steps=10)
-        for sampling in SAMPLINGS:
-            same(memory.sample([3, 250, 499], sampling, 1), store.sample([3, 250, 499], sampling, 1))
+        grown([memory, store], width=200)
+        many = np.random.default_rng(0).choice(2000, 200, replace=False)
+        samples = [store.sample(many, sampling, 1) for sampling in SAMPLINGS]
+        for sampling, found in zip(SAMPLINGS, samples, strict=True):
+            same(memory.sample(many, sampling, 1), found)
+        assert samples[0].dense_rows.nbytes > 1 << 20 and store.servers.traffic.retries <= 1  # bytes as they come
         assert store.address.shown.startswith("rediss://")
         with pytest.raises(ConfigError, match="certificate"):
             RedisStore(f"rediss://127.0.0.1:{port}/y?ca={tmp_path}/other.pem&{client}&patience=1")
