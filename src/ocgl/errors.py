@@ -134,6 +134,10 @@ class StoreBehindError(GraphError, RuntimeError):
     """A part of a graph lacks changes that it had, or should have: an answer from it would be wrong."""
 
 
+class StoreChangedError(GraphError, RuntimeError):
+    """A graph is looked at as it was, but more than growth has happened to it since."""
+
+
 class EmptyBatchError(OcglError, ValueError):
     """A batch has no nodes."""
 

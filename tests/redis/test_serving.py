@@ -8,14 +8,20 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ocgl import errors
+from ocgl.graph import NeighborSampling
 from ocgl.graph.redis import RedisStore
+from ocgl.graph.redis._resp import PAGE
+from ocgl.graph.redis.changes import place_of
+from ocgl.serving.backup import backup
 from ocgl.serving.config import ServiceConfig
 from ocgl.serving.events import parse
 from ocgl.serving.replay import replayed
 from ocgl.serving.service import Service
+from ocgl.serving.status import node_of
 from tests.redis.failures import kill_one
 from tests.redis.servers import Cluster, Server, free_ports, need_redis
 from tests.serving.load import (
@@ -106,6 +112,20 @@ def test_what_the_servers_have_lost_or_have_too_much_of_is_built_anew(tmp_path: 
         server.ask("FLUSHALL")
         service = opened(folder)
         assert any("there is no graph" in why for why in service.recovered["unusable_snapshots"])
+        # everything, while the service runs
+        server.ask("FLUSHALL")
+        assert service.graphs.heal(service.engine.store) is None
+        assert service.engine.state_hash() == replayed(folder).state_hash()
+        service._close()
+        service = opened(folder)
+        assert service.recovered["records"] > 0 and not service.recovered["unusable_snapshots"]
+        server.ask("CONFIG", "SET", "maxmemory", 1 << 20)
+        assert "nearly full" in str(service.graphs.heal(service.engine.store))
+        server.ask("CONFIG", "SET", "maxmemory", 0)
+        backup(folder, tmp_path / "copy")
+        assert (tmp_path / "copy" / "config.toml").stat().st_mode & 0o077 == 0
+        with pytest.raises(errors.ConfigError, match=r"store\.json"):
+            Service(tmp_path / "copy")
         service._close()
         with pytest.raises(errors.ConfigError, match="belongs to somebody else"):
             fed(tmp_path / "other", address, 0, 1)
@@ -113,8 +133,47 @@ def test_what_the_servers_have_lost_or_have_too_much_of_is_built_anew(tmp_path: 
         with pytest.raises(errors.StoreUnreachableError, match="only be read"):
             reader.add(["x"], [[1.0, 2.0, 3.0]])
         reader.close()
+        service = opened(folder)
+        server.kill()
+        assert service.graphs.heal(service.engine.store) is not None
+        with pytest.raises(errors.StoreUnreachableError):
+            node_of(service.engine, "n37")
+        service._close()
     with pytest.raises(errors.StoreUnreachableError):
         Service(folder)
+
+
+@pytest.mark.parametrize("strategy", ["linear", "ridge"])
+def test_new_features_after_a_snapshot_are_not_seen_too_early(single: Server, strategy: str, tmp_path: Path) -> None:
+    """A replay reads neighbours whose features have changed since; what it learns must not be dropped, or be wrong."""
+    folder, address = tmp_path / "s", f"redis://127.0.0.1:{single.port}/early{next(NUMBERS)}"
+    config = ServiceConfig(strategy=strategy, features=3, batch_size=4, batch_seconds=0.0, store=address)
+    service = Service(folder, config)
+    service.start()
+    names = [f"{letter}{i}" for letter in "nm" for i in range(PAGE)]  # a page of each: two partitions
+    events = [node(name, *([name.replace("m", "n")] if name[0] == "m" else []), x=(1, 0, 2)) for name in names]
+    service.ingest(parsed(events)).result(30)
+    service.snapshot().result(30)
+    asked = [f"n{i}" for i in range(PAGE) if place_of(f"n{i}".encode(), 16)[0] > 1][:16]  # found without these two
+    service.ingest(parsed([label(name, "ab"[i % 2]) for i, name in enumerate(asked)])).result(30)
+    service.ingest(parsed([{"type": "learn"}])).result(30)
+    service.ask(["n0"], min_sequence=service.engine.sequence).result(30)
+    follower = RedisStore.at(address, None, service.graphs.owner or "", sends=False)
+    follower.add(names, np.tile(np.array([[1, 0, 2]], np.float32), (2 * PAGE, 1)), _edges(names))
+    service.ingest(parsed([{"type": "update", "id": "m7", "x": [9, 9, 9]}])).result(30)
+    service.failure = "killed"
+    service.stop()
+    with pytest.raises(errors.StoreChangedError):
+        follower.sample(["n7", "n9"], NeighborSampling(1, 10), 0)
+    follower.close()
+    service = opened(folder)
+    assert service.recovered["unusable_snapshots"] and not any(service.engine.failed.values())
+    service._close()
+
+
+def _edges(names: list[str]) -> list[list[str]]:
+    later = names[PAGE:]
+    return [later, [name.replace("m", "n") for name in later]]
 
 
 def test_one_that_follows_on_the_same_graph_answers_alike(cluster: Cluster, tmp_path: Path) -> None:
@@ -139,6 +198,9 @@ def test_one_that_follows_on_the_same_graph_answers_alike(cluster: Cluster, tmp_
                 while follower.process.poll() is None and time.monotonic() < until:
                     time.sleep(0.1)
                 assert follower.process.returncode == 2 and "later edges" in follower.said
+        with Running(tmp_path / "c", "--follow", leader.url, "--store", "folder") as follower:
+            assert follower.client.status()["store"] is None
+            proven(follower)
 
 
 def test_a_master_that_is_killed_is_nobodys_wrong_answer(tmp_path: Path) -> None:

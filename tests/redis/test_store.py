@@ -278,7 +278,7 @@ def test_partitions_are_spread_over_all_slots() -> None:
 @pytest.mark.parametrize(
     "text",
     ["redis://", "redis://h:1", "redis://h:1/", "http://h:1/x", "redis://h:0/x", "redis://h:99999/x", "redis://h:1/a b",
-     "redis://h:1/x?y=1", "redis://h:1/x?partitions=0", "redis://h:1/x?timeout=no", "redis://h:1/x?timeout=0"],
+     "redis://h:1/x?y=1", "redis://:a@b@h:1/x", "redis://h:1/x?partitions=0", "redis://h:1/x?timeout=no", "redis://h:1/x?timeout=0"],
 )  # fmt: skip
 def test_wrong_addresses_are_refused_by_name(text: str) -> None:
     with pytest.raises(ConfigError):

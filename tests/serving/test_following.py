@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from ocgl import errors
-from ocgl.serving.client import RefusedError
+from ocgl.serving.client import Client, RefusedError
 from ocgl.serving.following import Leader, OutOfReachError, begin_following
 from ocgl.serving.keys import Keys
 from ocgl.serving.log import Log, LogReader, Readers, unpacked
 from ocgl.serving.replay import replayed
 from tests.serving.load import RIDGE, follow_and_compare, label, node, proven
-from tests.serving.running import Running
+from tests.serving.running import Running, free_port
 
 pytestmark = pytest.mark.slow
 
@@ -73,6 +73,8 @@ def test_a_follower_answers_as_the_other_one_under_load(tmp_path: Path) -> None:
                 leader.client._call("POST", "/v1/admin/prove")
             leader.kill()
             assert follower.client.ask(["x"])["sequence"] >= at  # alone it goes on answering
+            with Client(follower.url, retries=0) as once, pytest.raises(errors.ServiceError, match="cannot be reached"):
+                once._call("POST", "/v1/admin/prove")
             follower.kill()
         with Running(tmp_path / "a") as leader:
             again = leader.client.status()["sequence"]
@@ -91,7 +93,8 @@ def test_who_may_follow_and_what(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     key = Keys(tmp_path / "a").add("replica", ["follow"])
     other = Keys(tmp_path / "a").add("asks", ["predict"])
-    with Running(tmp_path / "a", *RIDGE, key=Keys(tmp_path / "a").add("all", ["admin"])) as leader:
+    options = (*RIDGE, "--set", "batch_size=50", "--set", "batch_seconds=0")
+    with Running(tmp_path / "a", *options, key=Keys(tmp_path / "a").add("all", ["admin"])) as leader:
         leader.client.send([node("x"), label("x", "a"), {"type": "learn"}])
         with pytest.raises(errors.ServiceError, match="no scope follow"):
             begin_following(tmp_path / "b", leader.url, other, None)
@@ -114,7 +117,28 @@ def test_who_may_follow_and_what(tmp_path: Path) -> None:
             assert proven(follower)["sequence"] == last
             status: Any = follower.client.status()
             assert status["follows"]["record"] == last and status["store"] is None
+            names = [f"w{i}" for i in range(30)]
+            last = leader.client.send([*map(node, names), *(label(name, "ab"[len(name) % 2]) for name in names)])
+            follower.client.ask(["w29"], min_sequence=last)  # labels wait for a batch of 50, and nobody for them
         leader.kill()
         with pytest.raises(OutOfReachError):
             one.facts()
         one.close()
+
+
+def test_what_cannot_be_followed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(errors.ConfigError, match="--key"):
+        begin_following(tmp_path / "b", "http://user:hunter2@127.0.0.1:1", None, None)
+    with pytest.raises(OutOfReachError):
+        begin_following(tmp_path / "b", "http://127.0.0.1:1", None, None)
+    with Running(tmp_path / "a", *RIDGE) as leader:
+        with pytest.raises(errors.ServiceError, match="cannot be followed"):
+            begin_following(tmp_path / "b", f"{leader.url}/v1", None, None)
+        with Running(tmp_path / "b", "--follow", leader.url) as follower:
+            follower.kill()
+    port = free_port()
+    monkeypatch.setattr("tests.serving.running.free_port", lambda: port)
+    config = tmp_path / "b" / "config.toml"
+    config.write_text(config.read_text().replace(leader.url, f"http://127.0.0.1:{port}"))
+    with Running(tmp_path / "b", wait=False) as follower:
+        assert follower.process.wait(60) == 2 and "is this service itself" in follower.said

@@ -59,7 +59,8 @@ def serve(
     store: Annotated[
         str | None,
         typer.Option(
-            help="Where the graph of a new service is: redis://HOST:PORT[,HOST:PORT...]/NAME; its folder if not given."
+            help="Where the graph of a new service is: `folder` (default) or redis://HOST:PORT[,HOST:PORT...]/NAME. "
+            "One that follows looks at the graph of the other service, if that is on Redis."
         ),
     ] = None,
     follow: Annotated[
@@ -332,6 +333,7 @@ def replay(
 ) -> None:
     """Compute the state of a service from its log alone, and say its hash."""
     from ocgl.serving.client import Client
+    from ocgl.serving.config import ServiceConfig
     from ocgl.serving.replay import replayed, write_without
     from ocgl.serving.service import Service
 
@@ -347,6 +349,8 @@ def replay(
         with Client(url, key) as client:
             expected = client.state_hash()
     elif check:
+        if ServiceConfig.read(folder).follows is not None:
+            raise ConfigError("this service follows another one: start it, and give its address by --url")
         service = Service(folder)
         expected = service.engine.sequence, service.engine.state_hash()
         service._close()

@@ -206,8 +206,8 @@ def make_app(service: Caller, keys: Keys, folder: Path) -> FastAPI:
     @app.get("/v1/log/head")
     async def head() -> JSONResponse:
         """Tell the last durable record, and where the graph is."""
-        durable, store, owner = await tell("durable")
-        return JSONResponse({"sequence": durable, "store": store, "owner": owner, "version": ocgl.__version__})
+        names = ("sequence", "store", "owner", "identity")
+        return JSONResponse(dict(zip(names, await tell("durable"), strict=True)) | {"version": ocgl.__version__})
 
     @app.get("/v1/log", response_class=Response)
     async def log(
@@ -222,13 +222,15 @@ def make_app(service: Caller, keys: Keys, folder: Path) -> FastAPI:
             await asyncio.sleep(0.02)
             durable = (await tell("durable"))[0]
         if after > durable:
-            raise ProblemError(409, "Another log", f"this log ends with record {durable}; it has no record {after}")
+            raise ProblemError(
+                409, "Another log", f"this log ends with record {durable}; it has no record {after}: follow it anew"
+            )
         try:
             known, records = await asyncio.to_thread(readers.records, after, durable)
         except OcglError as error:
             raise ProblemError(410, "Records are missing", str(error)) from error
         if known != checksum:
-            raise ProblemError(409, "Another log", f"record {after} of this log is another one")
+            raise ProblemError(409, "Another log", f"record {after} of this log is another one: follow it anew")
         return Response(records, media_type="application/octet-stream", headers={"x-ocgl-durable": str(durable)})
 
     @app.get("/healthz", response_class=PlainTextResponse)

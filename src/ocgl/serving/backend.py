@@ -16,12 +16,10 @@ from ocgl.errors import (
     OcglError,
     OverloadedError,
     ServiceError,
-    StoreBehindError,
-    StoreRefusedError,
-    StoreUnreachableError,
     UnknownNodeError,
 )
 from ocgl.serving.calls import Ask, Call, Ingest, Problem, Question, Reply, call_of, frame, frames
+from ocgl.serving.engine import OUT_OF_REACH
 from ocgl.serving.events import WrongEventError
 from ocgl.serving.following import Follower, FollowsError
 from ocgl.serving.service import NotReachedError, Prediction, Service
@@ -97,7 +95,7 @@ class Backend:
     def _durable(self) -> "Future[Any]":
         """Return the last durable record, and where the graph is."""
         service = self._service
-        return _done([service.durable, service.graphs.shown, service.graphs.owner])
+        return _done([service.durable, service.graphs.shown, service.graphs.owner, service.identity])
 
     def _prove(self, graph: bool) -> "Future[Any]":
         service = self._service
@@ -107,7 +105,7 @@ class Backend:
 
     def _ready(self) -> "Future[Any]":
         service = self._service
-        return _done([service.ready, service.failure or service.trouble or "not ready"])
+        return _done([service.ready, service.why_not_ready])
 
 
 def problem_of(error: BaseException) -> Problem:
@@ -118,7 +116,7 @@ def problem_of(error: BaseException) -> Problem:
         return Problem(409, "Not reached in time", str(error))
     if isinstance(error, FollowsError):
         return Problem(409, "This service follows another one", str(error))
-    if isinstance(error, ServiceError | CancelledError | StoreUnreachableError | StoreRefusedError | StoreBehindError):
+    if isinstance(error, (ServiceError, CancelledError, *OUT_OF_REACH)):
         return Problem(503, "Not ready", str(error), {"retry-after": "5"})
     if isinstance(error, WrongEventError):
         return Problem(422, "Wrong event", error.why, more={"line": error.line})

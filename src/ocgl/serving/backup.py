@@ -23,6 +23,7 @@ def backup(folder: Path, out: Path) -> int:
         raise ConfigError(f"{out} is not empty; give a new folder")
     with building(out, lambda new: _replace_empty(out)) as part:
         shutil.copyfile(folder / FILE, part / FILE)
+        shutil.copymode(folder / FILE, part / FILE)  # it may hold a password
         if (folder / KEYS).exists():
             shutil.copyfile(folder / KEYS, part / KEYS)
             (part / KEYS).chmod(0o600)

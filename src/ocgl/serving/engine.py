@@ -12,6 +12,7 @@ from ocgl.errors import (
     OcglError,
     StateError,
     StoreBehindError,
+    StoreChangedError,
     StoreRefusedError,
     StoreUnreachableError,
 )
@@ -47,8 +48,8 @@ from ocgl.strategies._core.waiting import WaitingLabels
 from ocgl.types import AnyArray, FloatArray, IntArray, Json
 
 _CHUNK = 4096
-OUT_OF_REACH = (StoreUnreachableError, StoreRefusedError, StoreBehindError)
-"""Errors of servers that say nothing about the graph. A replay would not meet them, so nothing may follow from them."""
+OUT_OF_REACH = (StoreUnreachableError, StoreRefusedError, StoreBehindError, StoreChangedError)
+"""Errors that say nothing about the graph of a record. A replay may not meet them, so nothing may follow from them."""
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,22 @@ from typing import Any
 
 import httpx
 
-from ocgl.errors import ConfigError, ServiceError
+from ocgl.errors import ConfigError, ServiceError, StoreChangedError
 from ocgl.graph.redis.address import address_of
 from ocgl.serving.config import FILE, ServiceConfig
 from ocgl.serving.events import Begin, Event, decode
-from ocgl.serving.graphs import Graphs, checked_store, graphs_of
+from ocgl.serving.graphs import FOLDER, Graphs, checked_store, graphs_of
 from ocgl.serving.log import unpacked
 from ocgl.serving.service import Service, StateErrorAfterLog, Work
 from ocgl.types import Json
 
 WAIT = 2.0
 """Seconds that the other service holds a question for records that are not there yet."""
+LONGEST_HASH = 1800.0
+"""Seconds that the other service may take to read its whole graph."""
+STRANGE = "answers with something else; is it a service of ocgl?"
+RETRY_PROOF = 30.0
+"""Seconds after a first comparison that has failed."""
 logger = logging.getLogger("ocgl.serving")
 
 
@@ -41,32 +46,45 @@ class Leader:
     """
 
     def __init__(self, url: str, key: str | None) -> None:
+        if "@" in url:
+            raise ConfigError("the address of a service has no name and password; give the key by --key or OCGL_KEY")
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
         self.url = url
         self._http = httpx.Client(base_url=url, headers=headers, timeout=60.0, trust_env=False)
 
     def facts(self) -> Json:
         """Return the last durable record, and where the graph is."""
-        found: Json = self._get("/v1/log/head").json()
-        return found
+        return self._told("/v1/log/head", ("sequence", "store", "owner", "identity"))
 
     def records(self, after: int, checksum: int, wait: float = WAIT) -> tuple[bytes, int]:
         """Return records after one as they lie in the log, and the last durable record."""
         found = self._get("/v1/log", after=after, checksum=checksum, wait=wait)
-        return found.content, int(found.headers["x-ocgl-durable"])
+        durable = found.headers.get("x-ocgl-durable", "")
+        if not durable.isdigit():
+            raise OutOfReachError(f"{self.url} {STRANGE}")
+        return found.content, int(durable)
 
     def state_hash(self, graph: bool) -> tuple[int, str]:
         """Return the record that the other service is at, and the hash of its state."""
-        found = self._get("/v1/log/hash", graph=str(graph).lower()).json()
+        found = self._told("/v1/log/hash", ("sequence", "hash"), LONGEST_HASH, graph=str(graph).lower())
         return int(found["sequence"]), str(found["hash"])
+
+    def _told(self, path: str, names: tuple[str, ...], timeout: float = 60.0, **params: Any) -> Json:
+        """Return what is told under some names."""
+        answer = self._get(path, timeout, **params)
+        try:
+            found = answer.json()
+            return {name: found[name] for name in names}
+        except (ValueError, KeyError, TypeError) as error:
+            raise OutOfReachError(f"{self.url} {STRANGE}") from error
 
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
 
-    def _get(self, path: str, **params: Any) -> httpx.Response:
+    def _get(self, path: str, timeout: float = 60.0, **params: Any) -> httpx.Response:
         try:
-            found = self._http.get(path, params=params)
+            found = self._http.get(path, params=params, timeout=timeout)
         except (httpx.TransportError, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise OutOfReachError(f"{self.url} cannot be reached: {error!r}") from error
         if found.status_code in (429, 502, 503, 504):
@@ -91,7 +109,8 @@ def begin_following(folder: Path, url: str, key: str | None, store: str | None) 
         folder: folder of the new service.
         url: address of the other one.
         key: API key with the scope `follow`.
-        store: address of the other's graph on Redis; None for as the other one says it, or a graph in the folder.
+        store: address of the other's graph on Redis, or `folder` for a graph of its own; None for as the other one
+            says it.
     """
     if (folder / FILE).exists():
         known = ServiceConfig.read(folder)
@@ -110,7 +129,7 @@ def begin_following(folder: Path, url: str, key: str | None, store: str | None) 
         leader.close()
     if not isinstance(first, Begin):
         raise FollowsError(f"the log of {url} does not begin with its configuration")
-    where = checked_store(store) or facts["store"]
+    where = facts["store"] if store is None else checked_store(store)
     if where is not None and address_of(where).shown != facts["store"]:
         raise ConfigError(f"the graph of {url} is {facts['store'] or 'in its folder'}, not {address_of(where).shown}")
     return ServiceConfig.model_validate(first.config | {"follows": url, "store": where})
@@ -135,7 +154,8 @@ class Follower(Service):
         self.leader = Leader(known.follows, key)
         self.target = 0
         self.proven: Json | None = None
-        self.reached: float | None = None
+        self.heard: float | None = None
+        self._prove_at = 0.0
         self._wanted: list[tuple[bool, Future[Any]]] = []
         self._compared: dict[int, list[tuple[str, bool, Future[Any]]]] = {}
         super().__init__(folder, config)
@@ -167,6 +187,12 @@ class Follower(Service):
         """Whether it is, or has been, where the other service is, and equal to it."""
         return super().ready and self.proven is not None
 
+    @property
+    def why_not_ready(self) -> str:
+        """Why questions are not answered yet, or should not be relied on."""
+        other = f"not compared with {self.leader.url} yet" if self.proven is None else None
+        return self.failure or self.trouble or other or super().why_not_ready
+
     def take(
         self, events: list[Event], key: str | None = None, source: tuple[str, int, int] | None = None
     ) -> "Future[Any]":
@@ -195,12 +221,12 @@ class Follower(Service):
     @property
     def figures(self) -> Json:
         """How far this service has followed."""
-        behind = None if self.reached is None else time.monotonic() - self.reached
+        heard = None if self.heard is None else time.monotonic() - self.heard
         return {
             "url": self.leader.url,
             "record": self.target,
             "behind": max(0, self.target - self.engine.sequence),
-            "seconds": None if behind is None else round(behind, 3),
+            "heard_seconds": None if heard is None else round(heard, 3),
             "proven": self.proven,
         }
 
@@ -213,12 +239,14 @@ class Follower(Service):
             try:
                 self._ask_for_hashes()
                 data, self.target = self.leader.records(self.engine.sequence, self._checksum)
+                self.heard = time.monotonic()
                 self._hand_over(data)
                 pause = 0.1
-                if self.engine.sequence >= self.target:
-                    self.reached = time.monotonic()
-                    if self.proven is None and not self._compared:
-                        self._wanted.append((False, Future()))
+                due = self.proven is None and not self._compared and time.monotonic() > self._prove_at
+                if due and self.engine.sequence >= self.target:
+                    self._require_other()
+                    self._wanted.append((False, Future()))
+                    self._prove_at = time.monotonic() + RETRY_PROOF
             except OutOfReachError as error:
                 logger.warning("%s", error)
                 self._stop.wait(pause)
@@ -232,6 +260,14 @@ class Follower(Service):
         for _, future in self._wanted:
             future.set_exception(ServiceError("the service is shutting down"))
         self.leader.close()
+
+    def _require_other(self) -> None:
+        """Raise `FollowsError` if the service that is followed is this one."""
+        if self.leader.facts()["identity"] == self.identity:
+            raise FollowsError(f"{self.leader.url} is this service itself")
+
+    def _owes(self) -> bool:
+        return self.engine.owed  # the other service says when a batch is learned
 
     def _hand_over(self, data: bytes) -> None:
         """Let the writer apply records, each between questions, and wait until it has."""
@@ -262,20 +298,27 @@ class Follower(Service):
                 self.engine.apply(decode(payload), sequence)
             except Exception as error:
                 self.log.undo()
-                raise StateErrorAfterLog(
-                    f"record {sequence} of {self.leader.url} cannot be applied: {error}"
-                ) from error
+                text = f"record {sequence} of {self.leader.url} cannot be applied: {error}"
+                if isinstance(error, StoreChangedError):
+                    text += f"; follow it anew with --store {FOLDER}"
+                raise StateErrorAfterLog(text) from error
             self._notices.tell()
             self._compare(sequence)
 
         return apply
 
     def _ask_for_hashes(self) -> None:
-        """Ask the other service for the hash of its state; it is compared when this one gets to the same record."""
+        """Ask the other service for the hash of its state; it is compared when this one gets to the same record.
+
+        The other one does nothing else meanwhile, so nothing is missed.
+        """
         while self._wanted:
-            graph, future = self._wanted[0]
-            sequence, wanted = self.leader.state_hash(graph)
-            self._wanted.pop(0)
+            graph, future = self._wanted.pop(0)
+            try:
+                sequence, wanted = self.leader.state_hash(graph)
+            except OutOfReachError as error:
+                future.set_exception(error)
+                raise
             self._compared.setdefault(sequence, []).append((wanted, graph, future))
             if sequence <= self.engine.sequence:  # nothing has come since
                 self._handed(lambda: self._compare(self.engine.sequence)).result()

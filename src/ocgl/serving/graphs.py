@@ -13,6 +13,8 @@ from ocgl.serving.config import ServiceConfig
 from ocgl.types import Json
 
 GRAPH = "graph"
+FOLDER = "folder"
+"""How a user says that the graph is in the folder of the service."""
 
 
 class Graphs(Protocol):
@@ -41,8 +43,8 @@ class Graphs(Protocol):
     def mark(self, store: GraphStore) -> Json:
         """Make a graph durable as far as that is ours to do; return what `at` needs to come back to this moment."""
 
-    def heal(self, store: GraphStore) -> None:
-        """Restore what was lost where the graph is."""
+    def heal(self, store: GraphStore) -> str | None:
+        """Restore what was lost where the graph is; return why nothing can be added to it now."""
 
     def close(self, store: GraphStore) -> None:
         """Close a graph in order."""
@@ -88,8 +90,9 @@ class FolderGraphs:
         store.flush()
         return store.mark
 
-    def heal(self, store: GraphStore) -> None:
+    def heal(self, store: GraphStore) -> str | None:
         """Nothing can be lost while the service runs."""
+        return None
 
     def close(self, store: GraphStore) -> None:
         """Flush, and close the files."""
@@ -118,11 +121,11 @@ def graphs_of(folder: Path, config: ServiceConfig, owner: str | None = None) -> 
 
 
 def checked_store(address: str | None) -> str | None:
-    """Return the address of a store; raise `ConfigError` if it is none."""
+    """Return the address of a store, None for the folder; raise `ConfigError` if it is neither."""
     if address is None:
         return None
+    if address == FOLDER:
+        return None
     if not is_address(address):
-        raise ConfigError(
-            f"the store of a service is redis://HOST:PORT[,HOST:PORT...]/NAME or its folder, not {address}"
-        )
+        raise ConfigError(f"the store of a service is `{FOLDER}` or redis://HOST:PORT[,HOST:PORT...]/NAME")
     return address_of(address).text

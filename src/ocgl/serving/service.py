@@ -9,6 +9,7 @@ import queue
 import shutil
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
@@ -31,7 +32,7 @@ from ocgl.errors import (
 from ocgl.files import make_folder
 from ocgl.graph import GraphStore
 from ocgl.serving.checks import is_id, packed, rows_of
-from ocgl.serving.config import ServiceConfig
+from ocgl.serving.config import FILE, ServiceConfig
 from ocgl.serving.engine import Accepted, Engine
 from ocgl.serving.events import (
     Abandon,
@@ -101,11 +102,12 @@ class Service:
         threadpool_limits(1)
         if config is not None:
             Engine(config, GraphStore(sparse=config.sparse))  # a wrong name or value leaves no folder
+        is_new = not folder.exists()
         make_folder(folder)
-        self.folder = folder
+        self.folder, self.identity = folder, uuid.uuid4().hex
         self._lock_file = _locked_file(folder)
         try:
-            if config is not None and not (folder / "config.toml").exists():
+            if config is not None and not (folder / FILE).exists():
                 config.write(folder)
             self.config = ServiceConfig.read(folder)
         except BaseException:
@@ -129,6 +131,7 @@ class Service:
         self.history: deque[Json] = deque(maxlen=900)
         self.snapshot_at = 0
         self._healed = time.monotonic()
+        self.unhealed: str | None = None
         self.trouble: str | None = None
         self._drained = False
         self.closing = False
@@ -150,6 +153,8 @@ class Service:
             if found is not None:
                 self.graphs.release(found.engine.store)
             os.close(self._lock_file)
+            if is_new:  # a wrong address, say, can be given again
+                shutil.rmtree(folder, ignore_errors=True)
             raise
         self._threads = [
             threading.Thread(target=self._write, name="writer", daemon=True),
@@ -206,7 +211,12 @@ class Service:
     def ready(self) -> bool:
         """Whether events and questions are taken."""
         alive = not self._stop.is_set() and all(thread.is_alive() for thread in self._threads)
-        return self.failure is None and self.trouble is None and alive
+        return self.failure is None and self.trouble is None and self.unhealed is None and alive
+
+    @property
+    def why_not_ready(self) -> str:
+        """Why events and questions are not taken."""
+        return self.failure or self.trouble or self.unhealed or "it starts or ends"
 
     # What clients ask for, from any thread
 
@@ -354,7 +364,7 @@ class Service:
     def _heal(self) -> None:
         """Send again what servers of the graph have lost, now and then: somebody may follow."""
         if time.monotonic() - self._healed > HEAL_SECONDS:
-            self.graphs.heal(self.engine.store)
+            self.unhealed = self.graphs.heal(self.engine.store)
             self._healed = time.monotonic()
 
     def _in_background(self, act: Callable[[], object]) -> None:
@@ -391,8 +401,9 @@ class Service:
     def _answer_all(self) -> None:
         while self._questions:
             self._run(self._questions.popleft())
-        if self._waiting_questions and not self.engine.owed and self.engine.due() is None:
+        if self._waiting_questions:
             reached, now = min(self.engine.sequence, self.engine.settled_sequence), time.monotonic()
+            reached = -1 if self._owes() else reached
             still = []
             for wanted, deadline, work in self._waiting_questions:
                 if work.outcome.cancelled():
@@ -402,10 +413,15 @@ class Service:
                 elif self.closing:
                     _fail(work.outcome, ServiceError("the service is shutting down"))
                 elif now > deadline:
-                    _fail(work.outcome, NotReachedError(f"record {wanted} was not reached in time; now at {reached}"))
+                    text = f"record {wanted} was not reached in time; now at {self.engine.sequence}"
+                    _fail(work.outcome, NotReachedError(text))
                 else:
                     still.append((wanted, deadline, work))
             self._waiting_questions = still
+
+    def _owes(self) -> bool:
+        """Return whether a batch that is full, or was closed, has to be learned first."""
+        return self.engine.owed or self.engine.due() is not None
 
     def _ingest(
         self,
@@ -437,6 +453,8 @@ class Service:
 
     def _require_room(self) -> None:
         """Refuse events while the disk is nearly full, so that what follows from them can be written."""
+        if self.unhealed is not None:
+            raise DiskFullError(self.unhealed)
         free = shutil.disk_usage(self.folder).free
         if free < self.config.least_free:
             text = f"{free:,} bytes are free in {self.folder}; at least {self.config.least_free:,} are needed"

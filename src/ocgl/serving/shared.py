@@ -1,6 +1,5 @@
 """The graph of a service on Redis: others may look at it, and follow the service on it."""
 
-import logging
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,8 @@ from ocgl.serving.config import ServiceConfig
 from ocgl.types import Json
 
 OWNER = "store.json"
-logger = logging.getLogger("ocgl.serving")
+FULLEST = 0.95
+"""Share of the memory of a server above which nothing is added any more."""
 
 
 class SharedGraphs:
@@ -41,7 +41,11 @@ class SharedGraphs:
         """Return an empty graph; one that follows looks at the beginning of what is there."""
         if self._follows:
             return RedisStore.at(self.address, None, self.owner, sends=False)
-        RedisStore.discard(self.address, self.owner)
+        try:
+            RedisStore.discard(self.address, self.owner)
+        except ConfigError as error:
+            text = f"{error}, in `store` of config.toml; a copy that takes the place of a service needs its {OWNER} too"
+            raise ConfigError(text) from error
         return RedisStore(self.address, self._config.sparse, self.owner)
 
     def at(self, mark: Json) -> RedisStore:
@@ -72,13 +76,16 @@ class SharedGraphs:
         self._marked = store.mark
         return {"address": self.address.shown, "graph": self._marked}
 
-    def heal(self, store: GraphStore) -> None:
-        """Send the servers what they have lost."""
+    def heal(self, store: GraphStore) -> str | None:
+        """Send the servers what they have lost; return whether they are out of reach, or nearly full."""
         assert isinstance(store, RedisStore)
         try:
             store.heal()
-        except StoreUnreachableError as error:  # whoever needs them says so
-            logger.warning("%s", error)
+            if store.fullness > FULLEST:
+                return f"the servers of {self.shown} are nearly full: give them more memory"
+        except StoreUnreachableError as error:
+            return str(error)
+        return None
 
     def close(self, store: GraphStore) -> None:
         """Close the connections."""

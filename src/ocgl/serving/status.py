@@ -7,7 +7,7 @@ import numpy as np
 
 import ocgl
 from ocgl.errors import GraphError, UnknownNodeError
-from ocgl.serving.engine import Engine
+from ocgl.serving.engine import OUT_OF_REACH, Engine
 from ocgl.serving.events import Id
 from ocgl.serving.following import Follower
 from ocgl.serving.service import Service
@@ -35,6 +35,8 @@ def node_of(engine: Engine, id: str) -> Json:
         wanted = int(id)
     try:
         (position,) = store.find([wanted]).tolist()
+    except OUT_OF_REACH:
+        raise
     except GraphError:  # too long, or empty
         position = -1
     if position < 0:

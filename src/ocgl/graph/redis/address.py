@@ -94,6 +94,8 @@ def address_of(text: str) -> Address:
     if found["who"]:
         user, _, password = found["who"].partition(":")
         who = {"username": unquote(user) or None, "password": unquote(password) or None}
+    if "@" in found["nodes"]:
+        raise ConfigError(f"in a password @ is written %40, : %3A, / %2F and % %25: {form}")
     nodes = tuple(_node(node) for node in found["nodes"].split(","))
     options = _options(found["options"] or "")
     made = Address(nodes, found["name"], tls=found["scheme"] == "rediss", **who, **options)

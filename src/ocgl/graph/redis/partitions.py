@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ocgl.errors import GraphError, StoreBehindError
+from ocgl.errors import GraphError, StoreBehindError, StoreChangedError
 from ocgl.graph.redis._resp import PAGE, arranged, grouped, mget, packed_keys
 from ocgl.graph.redis.changes import BUCKETS, NOTHING, Operations, Part, partition_of
 from ocgl.graph.redis.servers import LIBRARY, BehindError, Command, Servers, Values, slot_of, tags_of
@@ -95,8 +95,8 @@ class Partitions:
 
     def heal(self) -> None:
         """Send partitions what they have lost; raise `GraphError` if one has changes that were not sent from here."""
-        for p, (have, _) in enumerate(self.marks()):
-            if have > self.last[p]:
+        for p, (have, changed) in enumerate(self.marks()):
+            if have > self.last[p] or changed > self.changed[p]:
                 raise GraphError(f"partition {p} of {self.shown} has change {have}, which this process does not know")
             if have < self.last[p]:
                 self._redo(p)
@@ -190,12 +190,11 @@ class Partitions:
     def discard(self) -> None:
         """Delete everything, whatever is left of it; the marks first, so that nothing is answered meanwhile."""
         self._servers.call([(slot, ("DEL", self.key(p, "w"))) for p, slot in enumerate(self._slots)])
-        slots = {tag.encode(): slot for tag, slot in zip(self._tags, self._slots, strict=True)}
         for keys in self._servers.scan(f"{self._tags[0].partition(':')[0]}:*"):
-            found: dict[bytes, list[bytes]] = defaultdict(list)
+            found: dict[str, list[bytes]] = defaultdict(list)
             for key in keys:
-                found[key[: key.index(b"}") + 1]].append(key)
-            self._servers.call([(slots[tag], ("UNLINK", *some)) for tag, some in found.items() if tag in slots])
+                found[key[1 : key.index(b"}")].decode()].append(key)
+            self._servers.call([(slot_of(tag), ("UNLINK", *some)) for tag, some in found.items()])
 
     # Asking
 
@@ -330,7 +329,7 @@ class Partitions:
             if have < least:
                 behind.add(p)
             elif self.grown_since is not None and changed > self.grown_since:
-                raise GraphError(NOT_GROWN)
+                raise StoreChangedError(NOT_GROWN)
             elif None in answer[1:]:
                 raise StoreBehindError(f"keys of {self.shown} are missing: were they deleted, or evicted?")
         return behind

@@ -5,6 +5,7 @@ from binascii import crc32, crc_hqx
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -114,7 +115,7 @@ class Servers:
     """
 
     def __init__(self, address: Address) -> None:
-        self.address = address
+        self.address, self._patience = address, address.patience
         self.traffic = Traffic()
         self._connections: dict[Node, Wire] = {}
         self._groups: dict[int, list[tuple[Node, list[tuple[int, int]], IntArray]]] = {}
@@ -142,7 +143,7 @@ class Servers:
         answers: list[Any] = [None] * len(calls)
         waiting = list(range(len(calls)))
         asking: dict[int, Node] = {}
-        until = time.monotonic() + self.address.patience
+        until = time.monotonic() + self._patience
         pause = 0.01
         self.traffic.trips += 1
         while True:
@@ -156,7 +157,7 @@ class Servers:
                 passing = self._judge(error, needed[i] if needed else 0) or passing
             if passing is not None:
                 if time.monotonic() > until:
-                    text = f"{self.address.shown} could not be reached for {self.address.patience:g} seconds"
+                    text = f"{self.address.shown} could not be reached for {self._patience:g} seconds"
                     raise StoreUnreachableError(f"{text}: {passing}") from passing
                 time.sleep(pause)
                 pause = min(2 * pause, 0.5)
@@ -362,6 +363,30 @@ class Servers:
     def ask(self, node: Node, *command: Any) -> Any:
         """Send one command to one server."""
         return self._connected(node).ask(*command)
+
+    @contextmanager
+    def impatient(self) -> Iterator[None]:
+        """Do not wait for servers inside the block."""
+        self._patience = 0.0
+        try:
+            yield
+        finally:
+            self._patience = self.address.patience
+
+    def fullness(self) -> float:
+        """Return the share of its memory that the fullest master uses, 0 where there is no limit."""
+        shares = [0.0]
+        for node in self.masters:
+            try:
+                lines = dict(
+                    line.split(":", 1) for line in self.ask(node, "INFO", "memory").decode().split() if ":" in line
+                )
+            except (ConnectionError, TimeoutError, ResponseError, OSError):
+                self._forget(node)
+                continue
+            most = int(lines.get("maxmemory", 0))
+            shares.append(int(lines.get("used_memory", 0)) / most if most else 0.0)
+        return max(shares)
 
     def scan(self, pattern: str) -> Iterator[list[bytes]]:
         """Return the keys of all masters that match a pattern, some at a time."""

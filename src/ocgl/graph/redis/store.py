@@ -1,6 +1,7 @@
 """The Past Information Store on Redis or Valkey: samples are those of the store in memory, to the bit."""
 
 import json
+import uuid
 from collections import defaultdict
 from typing import Any, cast
 
@@ -11,7 +12,8 @@ from ocgl.errors import (
     ConfigError,
     DuplicateNodeError,
     EmptyBatchError,
-    GraphError,
+    StoreChangedError,
+    StoreRefusedError,
     StoreUnreachableError,
     UnknownNodeError,
 )
@@ -31,6 +33,7 @@ from ocgl.types import AnyArray, DoubleArray, Json, PositionArray, Rows
 
 LAYOUT = 2
 _CLOSED = "it is closed"
+FOREIGN = "the graph at {} belongs to somebody else; choose another name"
 
 
 class RedisStore(GraphStore):
@@ -52,9 +55,13 @@ class RedisStore(GraphStore):
         if not self._ask_meta("HSETNX", "layout", str(LAYOUT)):
             self.servers.close()
             raise ConfigError(f"there is a graph at {self.address.shown}; attach it, drop it, or choose another name")
-        self._ask_meta("HSET", "partitions", str(self.address.partitions), "state", "open", "owner", owner)
         self._owned = bool(owner)
         self._divide(self.address.partitions)
+        if any(sequence for sequence, _ in self.partitions.marks()):
+            self._ask_meta("DEL")
+            self.servers.close()
+            raise ConfigError(f"there are parts of a graph at {self.address.shown}; choose another name")
+        self._note({"partitions": str(self.address.partitions), "state": "open", "owner": owner})
         self.partitions.begin_writing()
 
     def _connect(self, address: str | Address) -> None:
@@ -64,6 +71,8 @@ class RedisStore(GraphStore):
         self._times = cast(Any, RemoteTimes())
         self._failed: str | None = None
         self._owned = False
+        self._noted = {"layout": str(LAYOUT)}
+        self._writer = uuid.uuid4().hex
         self._replays = False  # changes are made again that the servers may have, and more
         self.moment: int | None = None
         """Change as of which to sample where a call does not say; None for the graph as it is."""
@@ -122,12 +131,13 @@ class RedisStore(GraphStore):
         found, meta = cls._found(address)
         if meta.get("owner") != owner:
             found.servers.close()
-            raise ConfigError(f"the graph at {found.address.shown} belongs to somebody else; choose another name")
+            raise ConfigError(FOREIGN.format(found.address.shown))
         found._owned = found._replays = True
         if mark is not None:
             found._resume(mark)
         if sends:
             found.partitions.begin_writing()
+            found._note({name: value for name, value in meta.items() if name != "writer"})
         found.partitions.grown_since = found.partitions.sequence
         return found
 
@@ -141,10 +151,29 @@ class RedisStore(GraphStore):
             self._replays, self.partitions.grown_since = False, None
 
     def heal(self) -> None:
-        """Send the partitions what they have lost, without waiting for somebody who needs it."""
-        with self._lock:
+        """Send the servers what they have lost, without waiting for somebody who needs it.
+
+        Raises `StoreRefusedError` if another process has begun to write to this graph.
+        """
+        with self._lock, self.servers.impatient():
             if self._failed is None:
+                writer = self._meta().get("writer")
+                if writer is not None and writer != self._writer:
+                    raise StoreRefusedError(f"another process writes to {self.address.shown}")
+                if writer is None:
+                    self._note({})
                 self.partitions.heal()
+
+    def _note(self, facts: dict[str, str]) -> None:
+        """Write down facts about the graph, with those of before: the servers may have lost them."""
+        self._noted |= facts | {"writer": self._writer}
+        self._ask_meta("HSET", *(text for pair in self._noted.items() for text in pair))
+
+    @property
+    def fullness(self) -> float:
+        """Share of their memory that the fullest server uses, 0 where it has no limit."""
+        with self._lock, self.servers.impatient():
+            return self.servers.fullness()
 
     def forget(self, mark: Json) -> None:
         """Forget what was sent before a moment, given by its `mark`.
@@ -175,11 +204,9 @@ class RedisStore(GraphStore):
         servers = Servers(where)
         try:
             flat = servers.call([(slot_of(where.name), ("HMGET", f"{{{where.name}}}meta", "owner", "partitions"))])[0]
-            if flat[1] is None:
-                return
-            if flat[0] != owner.encode():
-                raise ConfigError(f"the graph at {where.shown} belongs to somebody else; choose another name")
-            Partitions(servers, where.name, int(flat[1])).discard()
+            if flat[1] is not None and flat[0] != owner.encode():
+                raise ConfigError(FOREIGN.format(where.shown))
+            Partitions(servers, where.name, int(flat[1] or where.partitions)).discard()
             servers.call([(slot_of(where.name), ("DEL", f"{{{where.name}}}meta"))])
         finally:
             servers.close()
@@ -297,7 +324,8 @@ class RedisStore(GraphStore):
         first, kind = self.arrived, kind_of(arrays["ids"])
         if first == 0:
             sparse = not isinstance(rows, np.ndarray)
-            self._ask_meta("HSET", "width", str(rows.shape[1]), "sparse", str(int(sparse)), "kind", kind)
+            if self.partitions.is_written:
+                self._note({"width": str(rows.shape[1]), "sparse": str(int(sparse)), "kind": kind})
         writer.ids(first, arrays["ids"], arrays["times"], kind)
         writer.features(np.arange(first, first + rows.shape[0]), rows)
         writer.edges(first, rows.shape[0], arrays["later"], arrays["earlier"])
@@ -387,7 +415,7 @@ class RedisStore(GraphStore):
 
     def _sample(self, ids: ArrayLike, sampling: NeighborSampling, key: int, as_of: int | None) -> Neighborhood:
         if as_of is not None and max(self.partitions.changed) > as_of:
-            raise GraphError(NOT_GROWN)
+            raise StoreChangedError(NOT_GROWN)
         then = None if as_of is None else self.then
         if then is None and as_of is not None:
             then = int(self.reader.totals(as_of)["arrived"])
@@ -420,6 +448,6 @@ class RedisStore(GraphStore):
     def subgraph(self, position: int, budget: tuple[int, int], key: int) -> Sparsified:
         """Return a small random subgraph around a node; see `GraphStore.subgraph`."""
         if self._replays:
-            raise GraphError("subgraphs are of the graph as it is; this process looks at an earlier one")
+            raise StoreChangedError("subgraphs are of the graph as it is; this process looks at an earlier one")
         with self._lock:
             return self.reader.subgraph(position, budget, key)
