@@ -126,7 +126,7 @@ def follow_and_compare(leader: Running, follower: Running, seconds: float) -> Js
     stop = threading.Event()
     ids = [f"asked-{i}" for i in range(20)]
     leader.client.send([node(id, *ids[:i][-3:], x=(i / 20, 1.0, 0.0)) for i, id in enumerate(ids)])
-    seen: list[dict[tuple[int, int], Any]] = [{}, {}]
+    answers_of: list[dict[tuple[int, int], Any]] = [{}, {}]
     failed: list[BaseException] = []
 
     def ask(running: Running, answers: dict[tuple[int, int], Any]) -> None:
@@ -140,7 +140,7 @@ def follow_and_compare(leader: Running, follower: Running, seconds: float) -> Js
             failed.append(error)
 
     follower.client.ask(ids, min_sequence=leader.client.status()["sequence"])
-    threads = [threading.Thread(target=ask, args=pair) for pair in zip((leader, follower), seen, strict=True)]
+    threads = [threading.Thread(target=ask, args=pair) for pair in zip((leader, follower), answers_of, strict=True)]
     threads.append(threading.Thread(target=send_until, args=(leader.client, 7, stop, {})))
     for thread in threads:
         thread.start()
@@ -149,10 +149,10 @@ def follow_and_compare(leader: Running, follower: Running, seconds: float) -> Js
     for thread in threads:
         thread.join()
     assert not failed, failed
-    both = seen[0].keys() & seen[1].keys()
+    both = answers_of[0].keys() & answers_of[1].keys()
     for at in both:
-        assert seen[0][at] == seen[1][at], f"the answers at record {at} differ"
-    return {"records": len(both), "answers": [len(one) for one in seen], "last": max(seen[0])[0]}
+        assert answers_of[0][at] == answers_of[1][at], f"the answers at record {at} differ"
+    return {"records": len(both), "answers": [len(one) for one in answers_of], "last": max(answers_of[0])[0]}
 
 
 def proven(follower: Running, graph: bool = True) -> Json:

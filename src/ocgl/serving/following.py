@@ -28,6 +28,7 @@ WAIT = 2.0
 LONGEST_HASH = 1800.0
 """Seconds that the other service may take to read its whole graph."""
 STRANGE = "answers with something else; is it a service of ocgl?"
+ANEW = f"anew, in a new folder, with --store {FOLDER}"
 RETRY_PROOF = 30.0
 """Seconds after a first comparison that has failed."""
 logger = logging.getLogger("ocgl.serving")
@@ -158,7 +159,10 @@ class Follower(Service):
         self._prove_at = 0.0
         self._wanted: list[tuple[bool, Future[Any]]] = []
         self._compared: dict[int, list[tuple[str, bool, Future[Any]]]] = {}
-        super().__init__(folder, config)
+        try:
+            super().__init__(folder, config)
+        except StoreChangedError as error:
+            raise FollowsError(f"{error}; follow {known.follows} {ANEW}") from error
         if self.graphs.owner is not None:
             for name, learner in self.engine.learners.items():
                 if learner.strategy.needs_store:
@@ -300,7 +304,7 @@ class Follower(Service):
                 self.log.undo()
                 text = f"record {sequence} of {self.leader.url} cannot be applied: {error}"
                 if isinstance(error, StoreChangedError):
-                    text += f"; follow it anew with --store {FOLDER}"
+                    text += f"; follow it {ANEW}"
                 raise StateErrorAfterLog(text) from error
             self._notices.tell()
             self._compare(sequence)

@@ -119,7 +119,7 @@ class RedisStore(GraphStore):
 
         The servers may have these changes already, and others after them: what they have is passed by, and samples
         are those of the graph after the last change of this process. For that, only nodes with their edges may have
-        arrived since; otherwise reading raises `GraphError`.
+        arrived since; otherwise reading raises `StoreChangedError`.
 
         Args:
             address: where the graph is.
