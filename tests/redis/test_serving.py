@@ -43,13 +43,13 @@ def fresh(cluster: Cluster) -> str:
     return cluster.address(f"serve{next(NUMBERS)}", "timeout=1&patience=20")
 
 
-@pytest.mark.parametrize("name", ["ridge", "er"])
+@pytest.mark.parametrize("name", ["ridge", pytest.param("er", marks=pytest.mark.long)])
 def test_live_equals_offline(cluster: Cluster, name: str, tmp_path: Path) -> None:
     live_equals_offline("digits", name, tmp_path / "s", 20, store=fresh(cluster), batch_size=40)
 
 
 def test_kills_under_load_lose_nothing(cluster: Cluster, tmp_path: Path) -> None:
-    found = kill_and_compare(tmp_path / "s", 2, 3, fresh(cluster))
+    found = kill_and_compare(tmp_path / "s", 1, 3, fresh(cluster))
     assert not any(one["unusable_snapshots"] for one in found)  # the graph was there, as of the snapshot
 
 
@@ -181,7 +181,7 @@ def test_one_that_follows_on_the_same_graph_answers_alike(cluster: Cluster, tmp_
     with Running(tmp_path / "a", *options) as leader:
         leader.client.send([node("x"), node("y", "x"), label("x", "a"), {"type": "learn"}])
         with Running(tmp_path / "b", "--follow", leader.url) as follower:
-            assert follow_and_compare(leader, follower, 4.0)["records"] > 10
+            assert follow_and_compare(leader, follower, 2.0)["records"] > 10
             assert follower.client.status()["store"] == leader.client.status()["store"]
             assert not (tmp_path / "b" / "graph").exists()
             proven(follower)
@@ -213,7 +213,7 @@ def test_a_master_that_is_killed_is_nobodys_wrong_answer(tmp_path: Path) -> None
             with Running(tmp_path / "b", "--follow", leader.url) as follower:
                 killer = threading.Timer(1.0, kill_one(rng), (cluster,))
                 killer.start()
-                assert follow_and_compare(leader, follower, 8.0)["records"] > 10
+                assert follow_and_compare(leader, follower, 5.0)["records"] > 10
                 killer.join()
                 proven(follower)
                 at, state = leader.client.state_hash()

@@ -343,7 +343,7 @@ def test_tls(tmp_path: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("learners", [2, 4])
+@pytest.mark.parametrize("learners", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_learners_on_one_graph_equal_one_pass(cluster: Cluster, learners: int) -> None:
     config = configure("digits", "ridge", overrides={"fanout": 3, "batch_size": 20})
     run = make_experiment(config, stream_of(config))

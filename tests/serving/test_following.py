@@ -52,7 +52,7 @@ def test_a_follower_answers_as_the_other_one_under_load(tmp_path: Path) -> None:
     with Running(tmp_path / "a", *options) as leader:
         leader.client.send([node("x"), node("y", "x"), label("x", "a"), {"type": "learn"}])
         with Running(tmp_path / "b", "--follow", leader.url) as follower:
-            assert follow_and_compare(leader, follower, 3.0)["records"] > 10
+            assert follow_and_compare(leader, follower, 1.5)["records"] > 10
             edge = {"type": "edge", "source": "x", "target": "asked-9"}
             leader.client.send([{"type": "remove", "id": "asked-3"}, edge])
             leader.client.send([{"type": "update", "id": "x", "x": [5, 5, 5]}, label("y", "b"), {"type": "learn"}])
