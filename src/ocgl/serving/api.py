@@ -216,7 +216,7 @@ def make_app(service: Caller, keys: Keys, folder: Path) -> FastAPI:
         wait: Annotated[float, Query(ge=0, le=30)] = 0.0,
     ) -> Response:
         """Return durable records after one, as they lie in the log, to a service that follows this one."""
-        end = asyncio.get_running_loop().time() + wait
+        end = asyncio.get_running_loop().time() + min(wait, config().answer_seconds)
         durable = (await tell("durable"))[0]
         while durable <= after and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(0.02)
