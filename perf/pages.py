@@ -1,10 +1,14 @@
 """Markdown pages: the prose lies in Jinja templates, the figures come from the code that fills them in."""
 
+import argparse
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ocgl.types import Json
 
 
 def render(template: Path, **facts: object) -> str:
@@ -27,3 +31,14 @@ def fill(page: Path, name: str, text: str) -> None:
     """Put a text between `<!-- name -->` and `<!-- end of name -->` of a page."""
     pattern = re.compile(rf"(?<=<!-- {name} -->\n).*(?=<!-- end of {name} -->)", re.DOTALL)
     page.write_text(pattern.sub(lambda _: f"\n{text}\n\n", page.read_text()))
+
+
+def figures(doc: str | None, out: Path, measure: Callable[[], Json]) -> Json:
+    """Measure and write the figures to a file, or with --page on the command line only read them."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--page", action="store_true", help="only write the tables")
+    if not parser.parse_args().page:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(json.dumps(measure(), indent=1) + "\n")
+    found: Json = json.loads(out.read_text())
+    return found

@@ -6,8 +6,6 @@ Three masters and three replicas are started on loopback ports. The figures go t
 tables in docs/cluster.md are made of them; --page only writes the tables.
 """
 
-import argparse
-import json
 import select
 import sys
 import tempfile
@@ -27,7 +25,7 @@ from ocgl.graph.redis._resp import SHORT
 from ocgl.graph.redis.changes import partition_of
 from ocgl.graph.redis.servers import Servers, slot_of
 from ocgl.types import Json
-from perf.pages import fill, markdown_table
+from perf.pages import figures, fill, markdown_table
 from perf.updates import Row
 
 OUT, PAGE_FILE = Path("docs/cluster/figures.json"), Path("docs/cluster.md")
@@ -222,13 +220,7 @@ def write_page(found: Json) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--page", action="store_true", help="only write the tables")
-    given = parser.parse_args()
-    if not given.page:
-        OUT.parent.mkdir(parents=True, exist_ok=True)
-        OUT.write_text(json.dumps(measure(), indent=1) + "\n")
-    found = json.loads(OUT.read_text())
+    found = figures(__doc__, OUT, measure)
     write_page(found)
     for row in rows_of(found):
         print(*row.cells, sep=" | ")

@@ -7,7 +7,6 @@ batches, sampled as of their steps, and the sums are added. The figures go to do
 in docs/cluster.md is made of them; --page only writes the table.
 """
 
-import argparse
 import json
 import sys
 import tempfile
@@ -26,7 +25,7 @@ from ocgl.experiments.sharding import _empty, _loaded, _merged, train_shard_on
 from ocgl.state import State
 from ocgl.strategies import ClosedForm, Learner
 from ocgl.types import Json
-from perf.pages import fill, markdown_table
+from perf.pages import figures, fill, markdown_table
 from perf.redis_model import processor_seconds
 
 OUT, PAGE_FILE = Path("docs/cluster/learners.json"), Path("docs/cluster.md")
@@ -117,13 +116,7 @@ def write_page(found: Json) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--page", action="store_true", help="only write the table")
-    given = parser.parse_args()
-    if not given.page:
-        OUT.parent.mkdir(parents=True, exist_ok=True)
-        OUT.write_text(json.dumps(measure(), indent=1) + "\n")
-    found = json.loads(OUT.read_text())
+    found = figures(__doc__, OUT, measure)
     write_page(found)
     print(json.dumps(found, indent=1))
     return 0

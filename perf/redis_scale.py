@@ -23,7 +23,7 @@ from tests.redis.servers import Cluster
 from ocgl.experiments import configure, stream_of
 from ocgl.graph.redis import RedisStore
 from ocgl.graph.redis.address import Address
-from ocgl.graph.redis.parts import RemoteIds
+from ocgl.graph.redis.remote_ids import RemoteIds
 from ocgl.strategies import Learner, make_strategy
 from ocgl.streams import TEST, Stream
 from ocgl.types import Json

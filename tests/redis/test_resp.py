@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ocgl.graph.redis.parts as parts
 import redis
 from ocgl.errors import StoreUnreachableError
 from ocgl.graph import GraphStore
-from ocgl.graph.redis import RedisStore
+from ocgl.graph.redis import RedisStore, remote_ids
 from ocgl.graph.redis._resp import (
     DONE,
     MORE,
@@ -31,8 +30,8 @@ from ocgl.graph.redis._resp import (
 )
 from ocgl.graph.redis.cache import LastRows
 from ocgl.graph.redis.changes import BUCKETS, Part, id_bytes, partition_of, place_of
-from ocgl.graph.redis.parts import KnownIntegers, KnownTexts
 from ocgl.graph.redis.reading import _CRC
+from ocgl.graph.redis.remote_ids import KnownIntegers, KnownTexts
 from ocgl.graph.redis.spool import Change, Spool
 from tests.redis.failures import move
 from tests.redis.servers import Cluster, Server
@@ -218,7 +217,7 @@ def test_known_ids_are_right_or_forgotten(text: bool) -> None:
 def test_ids_that_are_forgotten_on_the_way_are_found_again(
     single: Server, monkeypatch: pytest.MonkeyPatch, text: bool
 ) -> None:
-    monkeypatch.setattr(parts, "_KNOWN", 20)
+    monkeypatch.setattr(remote_ids, "_KNOWN", 20)
     store = RedisStore(f"redis://127.0.0.1:{single.port}/forgetful-{text}")
     rng = np.random.default_rng(0)
     name = str if text else int

@@ -5,7 +5,7 @@ import warnings
 from pathlib import Path
 from typing import Protocol
 
-from ocgl.errors import ConfigError
+from ocgl.errors import ConfigError, OcglError
 from ocgl.graph import GraphStore
 from ocgl.graph.durable import DurableStore
 from ocgl.graph.redis.address import address_of, is_address
@@ -43,7 +43,7 @@ class Graphs(Protocol):
     def mark(self, store: GraphStore) -> Json:
         """Make a graph durable as far as that is ours to do; return what `at` needs to come back to this moment."""
 
-    def heal(self, store: GraphStore) -> str | None:
+    def heal(self, store: GraphStore) -> OcglError | None:
         """Restore what was lost where the graph is; return why nothing can be added to it now."""
 
     def close(self, store: GraphStore) -> None:
@@ -90,7 +90,7 @@ class FolderGraphs:
         store.flush()
         return store.mark
 
-    def heal(self, store: GraphStore) -> str | None:
+    def heal(self, store: GraphStore) -> OcglError | None:
         """Nothing can be lost while the service runs."""
         return None
 

@@ -131,7 +131,7 @@ class Service:
         self.history: deque[Json] = deque(maxlen=900)
         self.snapshot_at = 0
         self._healed = time.monotonic()
-        self.unhealed: str | None = None
+        self.unhealed: OcglError | None = None
         self.trouble: str | None = None
         self._drained = False
         self.closing = False
@@ -216,7 +216,7 @@ class Service:
     @property
     def why_not_ready(self) -> str:
         """Why events and questions are not taken."""
-        return self.failure or self.trouble or self.unhealed or "it starts or ends"
+        return self.failure or self.trouble or str(self.unhealed or "it starts or ends")
 
     # What clients ask for, from any thread
 
@@ -454,7 +454,7 @@ class Service:
     def _require_room(self) -> None:
         """Refuse events while the disk is nearly full, so that what follows from them can be written."""
         if self.unhealed is not None:
-            raise DiskFullError(self.unhealed)
+            raise self.unhealed
         free = shutil.disk_usage(self.folder).free
         if free < self.config.least_free:
             text = f"{free:,} bytes are free in {self.folder}; at least {self.config.least_free:,} are needed"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ocgl.checked import read_sealed, sealed
-from ocgl.errors import ConfigError, GraphError, StoreRefusedError, StoreUnreachableError
+from ocgl.errors import ConfigError, DiskFullError, GraphError, OcglError, StoreRefusedError, StoreUnreachableError
 from ocgl.files import write_json
 from ocgl.graph import GraphStore
 from ocgl.graph.redis import RedisStore
@@ -76,15 +76,15 @@ class SharedGraphs:
         self._marked = store.mark
         return {"address": self.address.shown, "graph": self._marked}
 
-    def heal(self, store: GraphStore) -> str | None:
+    def heal(self, store: GraphStore) -> OcglError | None:
         """Send the servers what they have lost; return whether they are out of reach, or nearly full."""
         assert isinstance(store, RedisStore)
         try:
             store.heal()
             if store.fullness > FULLEST:
-                return f"the servers of {self.shown} are nearly full: give them more memory"
+                return DiskFullError(f"the servers of {self.shown} are nearly full: give them more memory")
         except StoreUnreachableError as error:
-            return str(error)
+            return error
         return None
 
     def close(self, store: GraphStore) -> None:

@@ -157,7 +157,7 @@ class Servers:
                 passing = self._judge(error, needed[i] if needed else 0) or passing
             if passing is not None:
                 if time.monotonic() > until:
-                    text = f"{self.address.shown} could not be reached for {self._patience:g} seconds"
+                    text = f"{self.address.shown} cannot be reached, tried for {self._patience:g} seconds"
                     raise StoreUnreachableError(f"{text}: {passing}") from passing
                 time.sleep(pause)
                 pause = min(2 * pause, 0.5)

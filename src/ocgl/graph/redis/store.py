@@ -25,8 +25,9 @@ from ocgl.graph.neighborhood import Neighborhood, touched, weigh
 from ocgl.graph.redis.address import Address, address_of
 from ocgl.graph.redis.changes import TOTALS, Writer
 from ocgl.graph.redis.partitions import NOT_GROWN, Partitions, pages_of
-from ocgl.graph.redis.parts import RemoteAdjacency, RemoteIds, RemoteSparseTable, RemoteTable, RemoteTimes
+from ocgl.graph.redis.parts import RemoteAdjacency, RemoteSparseTable, RemoteTable, RemoteTimes
 from ocgl.graph.redis.reading import Reader
+from ocgl.graph.redis.remote_ids import RemoteIds
 from ocgl.graph.redis.servers import Servers, slot_of
 from ocgl.graph.store import GraphStore
 from ocgl.types import AnyArray, DoubleArray, Json, PositionArray, Rows
