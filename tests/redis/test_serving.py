@@ -16,6 +16,7 @@ from ocgl.graph import NeighborSampling
 from ocgl.graph.redis import RedisStore
 from ocgl.graph.redis._resp import PAGE
 from ocgl.graph.redis.changes import place_of
+from ocgl.serving.backend import problem_of
 from ocgl.serving.backup import backup
 from ocgl.serving.config import ServiceConfig
 from ocgl.serving.events import parse
@@ -121,6 +122,8 @@ def test_what_the_servers_have_lost_or_have_too_much_of_is_built_anew(tmp_path: 
         assert service.recovered["records"] > 0 and not service.recovered["unusable_snapshots"]
         server.ask("CONFIG", "SET", "maxmemory", 1 << 20)
         assert "nearly full" in str(service.graphs.heal(service.engine.store))
+        full = service.graphs.heal(service.engine.store)
+        assert full is not None and problem_of(full).status == 507
         server.ask("CONFIG", "SET", "maxmemory", 0)
         backup(folder, tmp_path / "copy")
         assert (tmp_path / "copy" / "config.toml").stat().st_mode & 0o077 == 0
@@ -136,6 +139,8 @@ def test_what_the_servers_have_lost_or_have_too_much_of_is_built_anew(tmp_path: 
         service = opened(folder)
         server.kill()
         assert service.graphs.heal(service.engine.store) is not None
+        away = service.graphs.heal(service.engine.store)
+        assert away is not None and problem_of(away).status == 503
         with pytest.raises(errors.StoreUnreachableError):
             node_of(service.engine, "n37")
         service._close()
